@@ -70,11 +70,11 @@ def main() -> None:
     machine()
     module = import_module("benchmarks.cluster")  # worker processes cannot import `__main__`
     units = [module.Number(str(number)) for number in range(UNITS)]
-    one, two = (min(measured(module.Blocking(), units, workers) for _ in range(3)) for workers in (1, 2))
-    row("a unit of 50 ms, one worker", "", one[0], "ms")
-    row("a unit of 50 ms, two workers", "", two[0], "ms")
-    row("units of 50 ms: two workers are faster than one", "≥ 1.7", one[0] / two[0], "times")
-    row("a unit of 50 ms, two workers: the driver's CPU", "≤ 10", two[1], "ms")
+    single, double = (min(measured(module.Blocking(), units, workers) for _ in range(3)) for workers in (1, 2))
+    row("a unit of 50 ms, one worker", "", single[0], "ms")
+    row("a unit of 50 ms, two workers", "", double[0], "ms")
+    row("units of 50 ms: two workers are faster than one", "≥ 1.7", single[0] / double[0], "times")
+    row("a unit of 50 ms, two workers: the driver's CPU", "≤ 10", double[1], "ms")
 
 
 if __name__ == "__main__":

@@ -190,12 +190,12 @@ def trials(count: int, place: Path, *, varied: bool) -> None:
 def drivers(count: int) -> None:
     """Print the CPU of the process that drives a run of N trials by the reference agent."""
     for workers, target in ((None, ""), (2, "≤ 10")):
-        one, many = driven(workers, 1), driven(workers, count)  # starting the workers does not belong to an episode
+        single, many = driven(workers, 1), driven(workers, count)  # starting the workers does not belong to an episode
         where = f"--workers {workers}" if workers else "one process"
         row(
             f"an episode by the reference agent, {where}: the driver's CPU",
             target,
-            (many - one) / (count - 1) / 0.3,
+            (many - single) / (count - 1) / 0.3,
             "ms",
         )
 

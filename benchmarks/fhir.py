@@ -79,8 +79,8 @@ def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] = lamb
     for start in range(0, len(lines), 500):
         resources = [json.loads(line) for line in lines[start : start + 500]]
         entries = [
-            {"resource": one, "request": {"method": "PUT", "url": f"{one['resourceType']}/{one['id']}"}}
-            for one in resources
+            {"resource": resource, "request": {"method": "PUT", "url": f"{resource['resourceType']}/{resource['id']}"}}
+            for resource in resources
         ]
         bundles.append(json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}).encode())
     parts = urlsplit(base)
@@ -148,7 +148,7 @@ def writes(running: Running, seconds: float) -> None:
     report(f"creates {' '.join(running.options)}", f"{done.rate:,.0f}/s, median {done.median:.2f} ms")
 
 
-def each(action: Callable[[], object], count: int) -> float:
+def seconds_per_call(action: Callable[[], object], count: int) -> float:
     """Seconds a call."""
     start = time.perf_counter()
     for _ in range(count):
@@ -206,7 +206,7 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
     with Server.open(data) as server:
         fhir_searches.growing(server)
         overlay(server)
-        report("overlay: open, three writes, drop", f"{each(lambda: overlay(server), 200) * 1000:.2f} ms")
+        report("overlay: open, three writes, drop", f"{seconds_per_call(lambda: overlay(server), 200) * 1000:.2f} ms")
     starts = after_starts(data, pairs, paths[0], 16, fhir_searches.STARTS - 1)
     with Running(data) as running:
         row("start to first answer", "≤ 1", running.first_answer(paths[0]) / 1000, "s")
@@ -242,7 +242,7 @@ def against(folder: Path, base: str, seconds: float) -> None:
                 for server_times, address in zip(times, (running.base, base), strict=True):
                     requests = shape.requests(address, turn, TURNS + 1)
                     done = load(address, in_turn(requests, lasting(seconds)), 1)
-                    server_times.append((done.median, done.own))
+                    server_times.append((done.median, done.client))
             (ours, our_client), (theirs, their_client) = (
                 map(statistics.median, zip(*measured, strict=True)) for measured in times
             )

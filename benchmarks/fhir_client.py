@@ -60,7 +60,7 @@ class Load(NamedTuple):
     rate: float
     median: float
     worst: float
-    own: float
+    client: float
 
 
 def get(base: str, path: str, headers: str = "") -> bytes:
@@ -90,36 +90,36 @@ def load(base: str, requests: Iterable[bytes], connections: int) -> Load:
     busy: dict[int, Connection] = {}
 
     def begin(request: bytes) -> None:
-        one = Connection(base)
-        busy[one.socket.fileno()] = one
-        poll.register(one.socket, select.EPOLLIN)
-        one.send(request)
+        connection = Connection(base)
+        busy[connection.socket.fileno()] = connection
+        poll.register(connection.socket, select.EPOLLIN)
+        connection.send(request)
 
     start, spent = time.perf_counter(), time.process_time()
     for request in islice(left, connections):
         begin(request)
     while busy:
         for number, _ in poll.poll():
-            one = busy[number]
+            ready = busy[number]
             try:
-                taken = one.receive()
+                taken = ready.receive()
                 if taken is None:
                     continue
                 times.append(taken)
                 request = next(left, b"")
                 if request:
-                    one.send(request)
+                    ready.send(request)
                     continue
             except ConnectionError:
-                if not one.answers:
+                if not ready.answers:
                     sys.exit(f"{base} closes connections without an answer")
-                request = one.request
+                request = ready.request
             busy.pop(number).socket.close()
             if request:
                 begin(request)
     rate = len(times) / (time.perf_counter() - start)
-    own = (time.process_time() - spent) / len(times)
-    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000, own * 1000)
+    cpu = (time.process_time() - spent) / len(times)
+    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000, cpu * 1000)
 
 
 def in_turn(requests: Iterable[bytes], goes_on: Callable[[], bool]) -> Iterator[bytes]:

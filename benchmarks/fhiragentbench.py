@@ -85,9 +85,9 @@ def compare(what: str, checkouts: dict[str, Path], measure: Callable[[Path], flo
     for _ in range(TURNS):
         for name, checkout in checkouts.items():
             seconds[name].append(measure(checkout))
-    least = {name: min(some) for name, some in seconds.items()}
+    least = {name: min(times) for name, times in seconds.items()}
     ratio = f", {least['now'] / least['base']:.0%} of base" if "base" in least else ""
-    print(f"{what}: {', '.join(f'{name} {one:.1f} s' for name, one in least.items())}{ratio}", flush=True)
+    print(f"{what}: {', '.join(f'{name} {shortest:.1f} s' for name, shortest in least.items())}{ratio}", flush=True)
 
 
 def growth(data: Path, folder: Path) -> None:

@@ -63,8 +63,12 @@ def measured(folder: Path, *words: object) -> float:
 def chart_of(size: int) -> str:
     """A chart of `size` resources of the cases, as NDJSON."""
     resources = [json.loads(file.read_bytes()) for file in sorted((CHECKOUT / TESTS).rglob("*.json"))]
-    distinct = {(one["resourceType"], one["id"]): one for one in resources if one["resourceType"] != "MeasureReport"}
-    return "\n".join(json.dumps(one) for one in islice(distinct.values(), size))
+    distinct = {
+        (record["resourceType"], record["id"]): record
+        for record in resources
+        if record["resourceType"] != "MeasureReport"
+    }
+    return "\n".join(json.dumps(record) for record in islice(distinct.values(), size))
 
 
 def loading(chart: str, loads: int = 51) -> tuple[float, float]:

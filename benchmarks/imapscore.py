@@ -42,10 +42,10 @@ def recording(rng: random.Random, number: int) -> Recording:
         [TermValue(term, words(rng, 2)) for term in terms for _ in range(rng.randint(1, 3))] for _ in range(2)
     )
     relations = {
-        ValuePair(one.term, one.value, other.value): Relation(rng.choice("ebcu"))
-        for one in label
-        for other in response
-        if one.term == other.term
+        ValuePair(labelled.term, labelled.value, given.value): Relation(rng.choice("ebcu"))
+        for labelled in label
+        for answered in response
+        if labelled.term == answered.term
     }
     question = Imap(tuple(TermValue(term, "?") for term in terms), (TermValue("age", str(rng.randint(1, 90))),))
     return Recording(

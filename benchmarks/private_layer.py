@@ -52,16 +52,16 @@ async def main() -> None:
         async with (
             http.session("s") as plain,
             private.session("s") as empty,
-            private.session("s") as other,
+            private.session("s") as unrelated,
             private.session("s") as merged,
         ):
-            await other.write(FhirRequest("POST", "/Basic", json.dumps({"resourceType": "Basic", "code": {}})))
+            await unrelated.write(FhirRequest("POST", "/Basic", json.dumps({"resourceType": "Basic", "code": {}})))
             await merged.write(FhirRequest("POST", "/Observation", json.dumps(written)))
             base = await least(pages(plain, search))
             sorted_base = await least(pages(plain, f"{search}&_sort=date"))
             for name, session, target, without in (
                 ("a page of 100, no writes", empty, search, base),
-                ("a page of 100, writes of another type", other, search, base),
+                ("a page of 100, writes of another type", unrelated, search, base),
                 ("a page of 100, one written match", merged, search, base),
                 ("a page of 100, one written match, _sort", merged, f"{search}&_sort=date", sorted_base),
             ):

@@ -120,7 +120,9 @@ def parsing_and_scoring() -> None:
     rng = random.Random(7)
     answers, solutions = predictions(rng)
     predicted, gold = parse_predictions(answers)[0], parse_predictions(solutions)[0]
-    pairs = [(one, altered(rng, one)) for one in (text(rng, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
+    pairs = [
+        (reference, altered(rng, reference)) for reference in (text(rng, TOKENS) for _ in range(16 * SAMPLES_A_TASK))
+    ]
     count = f"{len(pairs):,}"
     row(f"parse {count} lines: CPU", "", best_of_three(lambda: parse_predictions(answers)), "s")
     row(f"score {count} samples: CPU", "", best_of_three(lambda: score(gold, predicted)), "s")

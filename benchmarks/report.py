@@ -77,7 +77,7 @@ def _enlarged(page: RunPage, episodes: int) -> RunPage:
 def _as_long(block: Any) -> Any:
     if not isinstance(block, ConversationBlock):
         return block
-    missing = CHARACTERS - sum(len(one.text) for one in block.messages)
+    missing = CHARACTERS - sum(len(message.text) for message in block.messages)
     filler = " ".join(f"{random.choice(WORDS)} {random.random():.4f}" for _ in range(max(missing, 0) // 15))
     return replace(block, messages=[*block.messages, TranscriptMessage("user", filler)])
 

@@ -87,8 +87,8 @@ def main() -> None:
         score(rows)
     for rule in RULES:
         with timed(f"read {ROWS:,} verdicts, {rule}"):
-            for one in rows:
-                read_verdict(one.judged["J"] or "", rule)
+            for judgement in rows:
+                read_verdict(judgement.judged["J"] or "", rule)
     with tempfile.TemporaryDirectory() as name:
         opencompass(Path(name))
         with timed(f"read and score {ROWS:,} rows of OpenCompass"):

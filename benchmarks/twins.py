@@ -28,7 +28,7 @@ def main() -> None:
         "no change": (),
         "one reading": readings[:1],
         "eight readings": readings[:8],
-        "300 readings by removing them": [f"Observation/{one['id']}" for one in readings],
+        "300 readings by removing them": [f"Observation/{reading['id']}" for reading in readings],
     }
     fastest = {name: min(_milliseconds(server, change) for _ in range(TURNS)) for name, change in changes.items()}
     plain = fastest.pop("no change")

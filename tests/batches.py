@@ -132,10 +132,10 @@ class BatchServer:
             return 404, b"{}"
         if name.startswith("out"):
             self.downloads += 1
-            return 200, b"".join(self.line(self._openai_line(one)) for one in self.batches[name[3:]].items())
+            return 200, b"".join(self.line(self._openai_line(request)) for request in self.batches[name[3:]].items())
         if parts[-1] == "results":
             self.downloads += 1
-            return 200, b"".join(self.line(self._anthropic_line(one)) for one in self.batches[name].items())
+            return 200, b"".join(self.line(self._anthropic_line(request)) for request in self.batches[name].items())
         self.looks[name] = self.looks.get(name, 0) + 1
         done = self.looks[name] >= self.polls
         if "messages" in parts:

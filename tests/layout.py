@@ -97,8 +97,8 @@ def in_circles(graph: dict[Path, set[Path]]) -> list[str]:
 def large_functions(paths: Iterable[Path]) -> list[str]:
     """Functions with too many lines or parameters."""
     return [
-        f"{path.relative_to(ROOT)}:{one.line} {one.name} ({one.lines} lines)"
+        f"{path.relative_to(ROOT)}:{function.line} {function.name} ({function.lines} lines)"
         for path in paths
-        for one in source(path).functions
-        if one.lines > LONGEST_FUNCTION or one.parameters > MOST_PARAMETERS
+        for function in source(path).functions
+        if function.lines > LONGEST_FUNCTION or function.parameters > MOST_PARAMETERS
     ]

@@ -38,14 +38,14 @@ def test_an_agent_trained_on_other_sets_is_no_better_than_the_best_behaviour(
 def test_a_wording_that_tells_the_answer_is_found_out() -> None:
     def items(telling: bool) -> list[Shown]:
         right = ["due", "nothing", "nothing"] * 10
-        words = [f"Wording {one if telling else number % 2}" for number, one in enumerate(right)]
+        words = [f"Wording {label if telling else number % 2}" for number, label in enumerate(right)]
         return [
-            Shown("t", text, place, "S1", one, False)
-            for place, (text, one) in enumerate(zip(words, right, strict=True))
+            Shown("t", text, place, "S1", label, False)
+            for place, (text, label) in enumerate(zip(words, right, strict=True))
         ]
 
     telling = blind_trained.score([items(True)] * 8, items(True))
     assert (telling.trained, telling.best, telling.tells) == (30, 20, True)
-    silent = [[Shown("t", "The same", 0, "S1", one.right, False) for one in items(False)] for _ in range(8)]
+    silent = [[Shown("t", "The same", 0, "S1", item.right, False) for item in items(False)] for _ in range(8)]
     told = blind_trained.score(silent, silent[0])
     assert (told.trained, told.best, told.tells) == (20, 20, False)

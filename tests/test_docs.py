@@ -144,13 +144,13 @@ def test_program_prints_what_the_page_says(
 
 @pytest.mark.parametrize(("case", "longest"), LONGEST.items())
 def test_programs_are_short(case: str, longest: int) -> None:
-    program = next(str(one.values[0]) for one in CASES if one.id == case)
+    program = next(str(example.values[0]) for example in CASES if example.id == case)
     assert len(program.partition("\n\n\nif __name__")[0].splitlines()) <= longest
 
 
 def test_agent_of_the_page_runs_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    program = next(str(one.values[0]) for one in CASES if one.id == "agents.md-2")
+    program = next(str(example.values[0]) for example in CASES if example.id == "agents.md-2")
     Path("age_agent.py").write_text(program, encoding="utf-8")
     command = "run --agent age_agent.py:AgeAgent --types task2 --round cli"
     assert f"$ medagent {command}\n" in (DOCS / "agents.md").read_text(encoding="utf-8")

@@ -202,16 +202,16 @@ def test_no_file_imports_the_public_package() -> None:
 def test_packages_of_other_tools_use_the_public_api() -> None:
     outside = ("integrations", "environments", "hosted")
     folders = [folder for name in outside for folder in (ROOT / name).glob("*/medagent_*")]
-    own = [path for folder in sorted(folders) for path in folder.rglob("*.py")]
-    assert len(own) > 3
+    modules = [path for folder in sorted(folders) for path in folder.rglob("*.py")]
+    assert len(modules) > 3
     inner = [
         f"{path.relative_to(ROOT)}: {name}"
-        for path in own
+        for path in modules
         for name in all_imports(path)
         if name.partition(".")[0] in FLOORS and name not in PUBLIC
     ]
     assert not inner
-    assert not large_functions(own)
+    assert not large_functions(modules)
 
 
 @pytest.mark.parametrize("package", FLOORS)
@@ -223,15 +223,15 @@ def test_a_public_method_has_a_docstring_or_the_name_of_one_that_has() -> None:
     """A method that overrides another one, or that a protocol describes, needs none."""
     public = [path for package in FLOORS for path in files(package) if not path.name.startswith("_")]
     classes = [
-        (path, one)
+        (path, node)
         for path in public
-        for one in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(one, ast.ClassDef) and not one.name.startswith("_")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
     methods = [
-        (f"{path.relative_to(ROOT)}: {one.name}.{method.name}", method, bool(one.bases))
-        for path, one in classes
-        for method in one.body
+        (f"{path.relative_to(ROOT)}: {node.name}.{method.name}", method, bool(node.bases))
+        for path, node in classes
+        for method in node.body
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and not method.name.startswith("_")
     ]
     documented = {method.name for _, method, _ in methods if ast.get_docstring(method)}

@@ -142,10 +142,10 @@ def others(runs: Runs) -> None:
     from tests.shared_data import DATA, read_xz
 
     recorded = [json.loads(row) for row in read_xz(DATA / "promptcblue" / "predictions.jsonl.xz").splitlines()]
-    lines = [{**one, "input": f"line {number}", "target": ""} for number, one in enumerate(recorded)]
-    (runs.folder / "test.json").write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines))
+    lines = [{**row, "input": f"line {number}", "target": ""} for number, row in enumerate(recorded)]
+    (runs.folder / "test.json").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     (runs.folder / "gold.json").write_text(read_xz(DATA / "promptcblue" / "gold.json.xz"))
-    answers = {line["input"]: one["target"] for line, one in zip(lines, recorded, strict=True)}
+    answers = {line["input"]: row["target"] for line, row in zip(lines, recorded, strict=True)}
     with loopback.ModelServer(lambda request: answers[request["messages"][-1]["content"]]) as server:
         words = ["--data", runs.folder / "test.json", "--gold", runs.folder / "gold.json"]
         runs.run("pcb", "--model", "m", "--base-url", server.url, *words, benchmark="promptcblue")

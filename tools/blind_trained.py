@@ -96,27 +96,27 @@ Guess = Mapping[str, str]
 def learn(items: Sequence[Shown], feature: str) -> Guess:
     """What is right most often for each value of a feature."""
     tally: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in items:
-        tally[one.features[feature]][one.right] += 1
+    for item in items:
+        tally[item.features[feature]][item.right] += 1
     return {value: counts.most_common(1)[0][0] for value, counts in tally.items()}
 
 
 def right(items: Sequence[Shown], feature: str, guess: Guess, default: str) -> list[bool]:
     """Whether a guess gets each item right."""
-    return [guess.get(one.features[feature], default) == one.right for one in items]
+    return [guess.get(item.features[feature], default) == item.right for item in items]
 
 
 def score(train: Sequence[Sequence[Shown]], test: Sequence[Shown]) -> Result:
     """The result of one type."""
-    fitted = [one for number, items in enumerate(train) if number % _HELD_OUT for one in items]
-    held = [one for number, items in enumerate(train) if not number % _HELD_OUT for one in items]
+    fitted = [item for number, items in enumerate(train) if number % _HELD_OUT for item in items]
+    held = [item for number, items in enumerate(train) if not number % _HELD_OUT for item in items]
     every = [*fitted, *held]
     best = learn(every, "nothing")[""]
     features = tuple(every[0].features)
     chosen = max(features, key=lambda name: sum(right(held, name, learn(fitted, name), best)))
     trained, constant = right(test, chosen, learn(every, chosen), best), right(test, "nothing", {}, best)
-    differing = sum(one != other for one, other in zip(trained, constant, strict=True))
-    return Result(sum(trained), sum(constant), differing, sum(one.blind for one in test), len(test))
+    differing = sum(learned != fixed for learned, fixed in zip(trained, constant, strict=True))
+    return Result(sum(trained), sum(constant), differing, sum(item.blind for item in test), len(test))
 
 
 def measure(benchmark: str, seeds: Sequence[str], train: int) -> Mapping[str, Result]:
@@ -129,9 +129,9 @@ def measure(benchmark: str, seeds: Sequence[str], train: int) -> Mapping[str, Re
         with TemporaryDirectory() as folder:
             sets.append(list(new_set(made, Path(folder) / "set", seed)))
     results = {}
-    for kind in dict.fromkeys(one.kind for one in sets[0]):
-        of_kind = [[one for one in items if one.kind == kind] for items in sets]
-        test = [one for items in of_kind[train:] for one in items]
+    for kind in dict.fromkeys(item.kind for item in sets[0]):
+        of_kind = [[item for item in items if item.kind == kind] for items in sets]
+        test = [item for items in of_kind[train:] for item in items]
         results[kind] = score(of_kind[:train], test)
     return results
 
@@ -166,8 +166,11 @@ def main() -> int:
     options = parser.parse_args()
     seeds = [f"{options.seed} {number}" for number in range(options.train + options.test)]
     results = measure(options.benchmark, seeds, options.train)
-    for kind, one in results.items():
-        print(f"{kind:8} trained {one.trained:4} of {one.n}, best behaviour {one.best:4}, blind floor {one.blind:4}")
+    for kind, result in results.items():
+        print(
+            f"{kind:8} trained {result.trained:4} of {result.n}, "
+            f"best behaviour {result.best:4}, blind floor {result.blind:4}"
+        )
     every = overall(results)
     print(f"all      trained {every.trained} of {every.n} ({every.trained / every.n:.1%})")
     print(f"best behaviour of each type: {every.best} ({every.best / every.n:.1%})")

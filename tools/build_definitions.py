@@ -143,9 +143,11 @@ def constraint_lines(package: Path) -> Iterator[str]:
     for definition in read_all(package, "StructureDefinition"):
         if definition["kind"] in ("resource", "complex-type") and definition.get("derivation") != "constraint":
             for element in definition["differential"]["element"]:
-                for one in element.get("constraint", ()):
-                    expression = one.get("expression", "").replace("\n", " ")
-                    yield "\t".join([element["path"], one["key"], one["severity"], one["human"], expression])
+                for constraint in element.get("constraint", ()):
+                    expression = constraint.get("expression", "").replace("\n", " ")
+                    yield "\t".join(
+                        [element["path"], constraint["key"], constraint["severity"], constraint["human"], expression]
+                    )
 
 
 def binding_lines(package: Path) -> Iterator[str]:
@@ -212,8 +214,8 @@ def is_built_in(parameter: Json) -> bool:
 def expression_for(base: str, expression: str) -> str:
     """The alternatives of a union that speak of `base` (all of them if none mentions a type)."""
     alternatives = [part.strip() for part in expression.split(" | ")]
-    own = [part for part in alternatives if part.lstrip("(").split(".")[0].split(" ")[0] == base]
-    return " | ".join(own or alternatives)
+    matching = [part for part in alternatives if part.lstrip("(").split(".")[0].split(" ")[0] == base]
+    return " | ".join(matching or alternatives)
 
 
 def write(name: str, lines: Iterator[str]) -> None:

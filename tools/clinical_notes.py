@@ -38,10 +38,10 @@ def note_text(note: Resource) -> str:
 
 def _unit(stay: Resource, time: datetime) -> str:
     reasons = [
-        one["location"]["reference"]
-        for one in stay["location"]
-        if moment(one["period"]["start"]) <= time
-        and ("end" not in one["period"] or time < moment(one["period"]["end"]))
+        location["location"]["reference"]
+        for location in stay["location"]
+        if moment(location["period"]["start"]) <= time
+        and ("end" not in location["period"] or time < moment(location["period"]["end"]))
     ]
     return str(reasons[0]) if reasons else ""
 
@@ -51,19 +51,20 @@ def _listed(chart: Chart, tally: Tally, name: str, text: str, time: datetime) ->
     for names in re.findall(r"Problems: (.*?)\. (?:Home|Allergies|Vital)", text):
         listed = set() if names == "none" else set(names.split("; "))
         active = {
-            one["code"]["text"]
-            for one in chart.of("Condition")
-            if one["category"][0]["coding"][0]["code"] == "problem-list-item" and moment(one["recordedDate"]) <= time
+            condition["code"]["text"]
+            for condition in chart.of("Condition")
+            if condition["category"][0]["coding"][0]["code"] == "problem-list-item"
+            and moment(condition["recordedDate"]) <= time
         }
         tally.check(listed == active, name, "problems", *sorted(listed ^ active))
     for label, home in (("Home medication", True), ("Receives", False)):
         for orders in re.findall(rf"{label}: (.*?)\. (?:Allergies|Follow-up|Plan)", text):
             for drug in [] if orders == "none" else orders.split("; "):
                 matches = any(
-                    drug_text(one).startswith(drug.lower())
-                    and _taken(one, time)
-                    and (one["category"][0]["coding"][0]["code"] == "community") == home
-                    for one in chart.orders
+                    drug_text(order).startswith(drug.lower())
+                    and _taken(order, time)
+                    and (order["category"][0]["coding"][0]["code"] == "community") == home
+                    for order in chart.orders
                 )
                 tally.check(matches, name, label, drug)
 
@@ -75,13 +76,17 @@ def _taken(order: Resource, time: datetime) -> bool:
 
 def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
     """Vital signs that a note quotes are the chart's at that minute of the last day."""
-    signs = [one for one in chart.of("Observation") if one["category"][0]["coding"][0]["code"] == "vital-signs"]
+    signs = [
+        observation
+        for observation in chart.of("Observation")
+        if observation["category"][0]["coding"][0]["code"] == "vital-signs"
+    ]
     for quoted in SIGNS.findall(text):
         hour, minute = map(int, quoted[0].split(":"))
         taken = time.replace(hour=hour, minute=minute)
         taken = taken if taken <= time else taken - timedelta(days=1)
         stamp = taken.isoformat()
-        there = {one["code"]["text"]: _value(one) for one in signs if one["effectiveDateTime"] == stamp}
+        there = {sign["code"]["text"]: _value(sign) for sign in signs if sign["effectiveDateTime"] == stamp}
         pressure = [value for value in there.values() if value.endswith("mmHg")]
         expected = dict(zip(CODES, quoted[1:], strict=True))
         same = all(there.get(code) == expected[code] for code in CODES if code != "BP") and expected["BP"] in pressure

@@ -29,25 +29,25 @@ from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_tex
 def problems(chart: Chart, tally: Tally) -> None:
     """Every drug order treats a problem that is active at that time, or is exempt."""
     operations = [
-        moment(one["performedDateTime"])
-        for one in chart.of("Procedure")
-        if "performedDateTime" in one
-        and one["code"]["coding"][0]["code"] in ("27447", "47562", "50543", "49650", "44970")
+        moment(procedure["performedDateTime"])
+        for procedure in chart.of("Procedure")
+        if "performedDateTime" in procedure
+        and procedure["code"]["coding"][0]["code"] in ("27447", "47562", "50543", "49650", "44970")
     ]
     for order in chart.orders:
         text, time = drug_text(order), moment(order["authoredOn"])
         if named(t.EXEMPT, text):
             tally.check(True)
             continue
-        near = any(abs(time - one) < timedelta(days=1) for one in operations)
+        near = any(abs(time - operation) < timedelta(days=1) for operation in operations)
         around = named(t.PERIOPERATIVE, text)
         if around and near:
             tally.check(True)
             continue
         treats = t.TREATS.get(named(t.TREATS, text) or "") or t.PERIOPERATIVE.get(around or "", ())
         treated = any(
-            one["code"]["coding"][0]["code"].startswith(treats) and chart.active(one, time)
-            for one in chart.of("Condition")
+            condition["code"]["coding"][0]["code"].startswith(treats) and chart.active(condition, time)
+            for condition in chart.of("Condition")
         )
         tally.check(bool(treats) and treated, order["id"], text, time)
 
@@ -55,7 +55,9 @@ def problems(chart: Chart, tally: Tally) -> None:
 def allergies(chart: Chart, tally: Tally) -> None:
     """No active order conflicts with a recorded allergy."""
     barred = [
-        drug for one in chart.of("AllergyIntolerance") for drug in t.CONFLICTS.get(one["code"]["text"].lower(), ())
+        drug
+        for allergy in chart.of("AllergyIntolerance")
+        for drug in t.CONFLICTS.get(allergy["code"]["text"].lower(), ())
     ]
     for order in chart.orders:
         if order["status"] in ("active", "on-hold"):
@@ -103,69 +105,69 @@ def ends(chart: Chart, tally: Tally) -> None:
 def once(chart: Chart, tally: Tally) -> None:
     """No problem is active in one entry and resolved in another."""
     states: dict[str, set[str]] = {}
-    for one in chart.of("Condition"):
-        if "clinicalStatus" in one:
-            states.setdefault(one["code"]["text"], set()).add(one["clinicalStatus"]["coding"][0]["code"])
+    for condition in chart.of("Condition"):
+        if "clinicalStatus" in condition:
+            states.setdefault(condition["code"]["text"], set()).add(condition["clinicalStatus"]["coding"][0]["code"])
     for text, entries in states.items():
         tally.check(len(entries) == 1, chart.patient["id"], text)
 
 
 def onsets(chart: Chart, tally: Tally) -> None:
     """A problem begins after birth and is recorded after its onset."""
-    for one in chart.of("Condition"):
-        fits = chart.patient["birthDate"] < one["onsetDateTime"] <= one["recordedDate"][:10]
-        tally.check(fits, one["id"], one["onsetDateTime"], one["recordedDate"])
+    for condition in chart.of("Condition"):
+        fits = chart.patient["birthDate"] < condition["onsetDateTime"] <= condition["recordedDate"][:10]
+        tally.check(fits, condition["id"], condition["onsetDateTime"], condition["recordedDate"])
 
 
 def persons(chart: Chart, tally: Tally) -> None:
     """Problems and procedures are possible for the patient's age and sex."""
-    for one in (*chart.of("Condition"), *chart.of("Procedure")):
-        code = one["code"]["coding"][0]["code"]
-        time = one.get("performedDateTime") or one.get("recordedDate") or one["performedPeriod"]["start"]
+    for event in (*chart.of("Condition"), *chart.of("Procedure")):
+        code = event["code"]["coding"][0]["code"]
+        time = event.get("performedDateTime") or event.get("recordedDate") or event["performedPeriod"]["start"]
         youngest = t.YOUNGEST.get(named(t.YOUNGEST, code) or "", 0)
         fits = chart.age(moment(time)) >= youngest and (
             chart.patient["gender"] == "male" or not code.startswith(t.MALE)
         )
-        tally.check(fits, one["id"], code, chart.age(moment(time)), chart.patient["gender"])
+        tally.check(fits, event["id"], code, chart.age(moment(time)), chart.patient["gender"])
 
 
 def hours(chart: Chart, tally: Tally) -> None:
     """Planned stays begin from 5 to 10 o'clock, living patients leave from 9 to 19, visits are from 7 to 21."""
-    for one in chart.of("Encounter"):
-        start, end = one["period"]["start"], one["period"].get("end")
-        kind = one["class"]["code"]
+    for encounter in chart.of("Encounter"):
+        start, end = encounter["period"]["start"], encounter["period"].get("end")
+        kind = encounter["class"]["code"]
         if kind == "AMB":
-            tally.check(7 <= moment(start).hour < 21, one["id"], start)
+            tally.check(7 <= moment(start).hour < 21, encounter["id"], start)
         elif kind == "IMP":
-            if one["priority"]["coding"][0]["code"] == "EL":
-                tally.check(5 <= moment(start).hour < 10, one["id"], start)
-            leaves = one["hospitalization"].get("dischargeDisposition", {}).get("coding", [{}])[0].get("code")
+            if encounter["priority"]["coding"][0]["code"] == "EL":
+                tally.check(5 <= moment(start).hour < 10, encounter["id"], start)
+            leaves = encounter["hospitalization"].get("dischargeDisposition", {}).get("coding", [{}])[0].get("code")
             if end and leaves != "exp":
-                tally.check(9 <= moment(end).hour < 19, one["id"], end)
+                tally.check(9 <= moment(end).hour < 19, encounter["id"], end)
 
 
 def contained(chart: Chart, tally: Tally) -> None:
     """A resource that refers to an encounter is dated within it, and one dated within a stay refers to an encounter."""
     for kind, name in TIMES.items():
-        for one in chart.of(kind):
-            start = one.get(name) or one["performedPeriod"]["start"]
-            end = one.get("performedPeriod", {}).get("end", start)
-            own = where(one)
-            if own is not None:
-                encounter = chart.encounters[own]
+        for resource in chart.of(kind):
+            start = resource.get(name) or resource["performedPeriod"]["start"]
+            end = resource.get("performedPeriod", {}).get("end", start)
+            encounter_id = where(resource)
+            if encounter_id is not None:
+                encounter = chart.encounters[encounter_id]
                 inside = within(encounter, moment(start)) and within(encounter, moment(end))
-                tally.check(inside, kind, one["id"], start, end, encounter["period"])
+                tally.check(inside, kind, resource["id"], start, end, encounter["period"])
             elif kind != "Immunization":
                 around = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
-                tally.check(not around, kind, one["id"], start, "without", *around)
+                tally.check(not around, kind, resource["id"], start, "without", *around)
 
 
 def apart(chart: Chart, tally: Tally) -> None:
     """Stays and visits do not overlap."""
     whole = sorted(
-        (one["period"]["start"], one["period"].get("end", "9"), one["id"])
-        for one in chart.of("Encounter")
-        if "partOf" not in one
+        (encounter["period"]["start"], encounter["period"].get("end", "9"), encounter["id"])
+        for encounter in chart.of("Encounter")
+        if "partOf" not in encounter
     )
     for before, after in pairwise(whole):
         tally.check(before[1] <= after[0], *before, *after)
@@ -173,7 +175,7 @@ def apart(chart: Chart, tally: Tally) -> None:
 
 def ways(chart: Chart, tally: Tally) -> None:
     """The units of a stay follow each other without gaps, the emergency department first; its parts match the units."""
-    parts = {(one["location"][0]["location"]["reference"], one["period"]["start"]) for one in chart.parts}
+    parts = {(part["location"][0]["location"]["reference"], part["period"]["start"]) for part in chart.parts}
     for stay in chart.stays:
         units = stay["location"]
         tally.check(units[0]["period"]["start"] == stay["period"]["start"], stay["id"], "first unit")
@@ -192,35 +194,44 @@ def deaths(chart: Chart, tally: Tally) -> None:
     """No resource is dated after a death."""
     died = chart.patient.get("deceasedDateTime")
     for kind, name in TIMES.items() if died else ():
-        for one in chart.of(kind):
-            tally.check((one.get(name) or one["performedPeriod"]["start"]) <= str(died), kind, one["id"])
+        for resource in chart.of(kind):
+            tally.check((resource.get(name) or resource["performedPeriod"]["start"]) <= str(died), kind, resource["id"])
 
 
 def laboratory(chart: Chart, tally: Tally) -> None:
     """Results include UCUM units, a reference range, and an interpretation that matches value and range."""
-    for one in chart.of("Observation"):
-        quantity = one.get("valueQuantity")
+    for observation in chart.of("Observation"):
+        quantity = observation.get("valueQuantity")
         if quantity is None:
             continue
-        tally.check(quantity["unit"] == quantity["code"] and quantity["code"] in t.UCUM, one["id"], quantity)
-        if one["category"][0]["coding"][0]["code"] != "laboratory":
+        tally.check(quantity["unit"] == quantity["code"] and quantity["code"] in t.UCUM, observation["id"], quantity)
+        if observation["category"][0]["coding"][0]["code"] != "laboratory":
             continue
-        bounds = one.get("referenceRange", [{}])[0]
+        bounds = observation.get("referenceRange", [{}])[0]
         low, high = bounds.get("low", {}).get("value"), bounds.get("high", {}).get("value")
         value = quantity["value"]
         mark = "L" if low is not None and value < low else "H" if high is not None and value > high else "N"
-        interpretation = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
+        interpretation = observation.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
         tally.check(
-            bool(bounds) and interpretation == mark, one["id"], one["code"]["text"], value, bounds, interpretation
+            bool(bounds) and interpretation == mark,
+            observation["id"],
+            observation["code"]["text"],
+            value,
+            bounds,
+            interpretation,
         )
 
 
 def isolates(chart: Chart, tally: Tally) -> None:
     """Organisms are tested against their usual antibiotics, and are resistant to those that never work on them."""
-    tests = {f"Observation/{one['id']}": one for one in chart.of("Observation") if "valueCodeableConcept" in one}
-    for one in chart.of("Observation"):
-        organism = one["code"].get("text", "")
-        members = [tests[ref["reference"]] for ref in one.get("hasMember", []) if ref["reference"] in tests]
+    tests = {
+        f"Observation/{observation['id']}": observation
+        for observation in chart.of("Observation")
+        if "valueCodeableConcept" in observation
+    }
+    for observation in chart.of("Observation"):
+        organism = observation["code"].get("text", "")
+        members = [tests[ref["reference"]] for ref in observation.get("hasMember", []) if ref["reference"] in tests]
         for test in members:
             antibiotic, mark = test["code"]["text"], test["valueCodeableConcept"]["coding"][0]["code"]
             tested = antibiotic not in t.UNTESTED[organism.startswith(t.GRAM_POSITIVE)]
@@ -231,10 +242,10 @@ def isolates(chart: Chart, tally: Tally) -> None:
 def once_a_day(chart: Chart, tally: Tally) -> None:
     """A drug for a single dose is ordered at most once a day, except flushes and replacements."""
     ordered = Counter(
-        (drug_text(one), one["authoredOn"][:10])
-        for one in chart.orders
-        if "count" in one["dosageInstruction"][0]["timing"]["repeat"]
-        and one["category"][0]["coding"][0]["code"] == "inpatient"
+        (drug_text(order), order["authoredOn"][:10])
+        for order in chart.orders
+        if "count" in order["dosageInstruction"][0]["timing"]["repeat"]
+        and order["category"][0]["coding"][0]["code"] == "inpatient"
     )
     for (text, day), count in ordered.items():
         again = text.startswith(("sodium chloride", "potassium chloride", "magnesium sulfate"))
@@ -256,8 +267,8 @@ def reactions(chart: Chart, tally: Tally) -> None:
             for order in (chart.orders if code in t.REPLACES and value < low else ())
         )
         repeated = any(
-            other["code"]["text"] == code and drawn < moment(other["effectiveDateTime"]) < issued + _SOON
-            for other in results
+            later["code"]["text"] == code and drawn < moment(later["effectiveDateTime"]) < issued + _SOON
+            for later in results
         )
         words = f"critical result of the draw at {drawn:%H:%M}"
         noted = any(words in text and drawn <= time < issued + _SOON for time, text in notes)
@@ -303,11 +314,11 @@ def alone(chart: Chart, tally: Tally) -> None:
     """
     orders = [order for order in chart.orders if not named(t.REPEATABLE, drug_text(order))]
     for place, order in enumerate(orders):
-        for other in orders[:place]:
-            alike = _group(order) == _group(other)
-            same_place = order["category"] == other["category"]
-            both = order["status"] == other["status"] == "active" or (same_place and _overlap(order, other))
-            tally.check(not (alike and both), order["id"], drug_text(order), other["id"], drug_text(other))
+        for earlier in orders[:place]:
+            alike = _group(order) == _group(earlier)
+            same_place = order["category"] == earlier["category"]
+            both = order["status"] == earlier["status"] == "active" or (same_place and _overlap(order, earlier))
+            tally.check(not (alike and both), order["id"], drug_text(order), earlier["id"], drug_text(earlier))
 
 
 def _group(order: Resource) -> str:
@@ -317,8 +328,8 @@ def _group(order: Resource) -> str:
     return next((group[0] for group in t.ALONE if name in group), name)
 
 
-def _overlap(order: Resource, other: Resource) -> bool:
-    first, second = (one["dispenseRequest"]["validityPeriod"] for one in (order, other))
+def _overlap(order: Resource, earlier: Resource) -> bool:
+    first, second = (request["dispenseRequest"]["validityPeriod"] for request in (order, earlier))
     return bool(max(first["start"], second["start"]) < min(first.get("end", "9"), second.get("end", "9")))
 
 
@@ -355,9 +366,9 @@ def shown(chart: Chart, tally: Tally) -> None:
     """
     reasons = {stay["id"]: stay["reasonCode"][0]["text"].lower() for stay in chart.stays}
     readings = [
-        (where(one), moment(one["effectiveDateTime"]), _number(one))
-        for one in chart.of("Observation")
-        if one["code"].get("text") == "CREA" and "valueQuantity" in one
+        (where(observation), moment(observation["effectiveDateTime"]), _number(observation))
+        for observation in chart.of("Observation")
+        if observation["code"].get("text") == "CREA" and "valueQuantity" in observation
     ]
     usual = sorted(value for place, _, value in readings if place not in reasons)
     rates = sorted(chart.filtration(time) or 0.0 for place, time, _ in readings if place not in reasons)
@@ -366,15 +377,15 @@ def shown(chart: Chart, tally: Tally) -> None:
         if reason.startswith("acute kidney failure") and usual and highest:
             tally.check(highest >= 1.5 * usual[len(usual) // 2], stay, highest, "usual", usual)
         treats = t.SHOWN.get(named(t.SHOWN, reason) or "", ())
-        drugs = [drug_text(one) for one in chart.orders if where(one) == stay]
+        drugs = [drug_text(order) for order in chart.orders if where(order) == stay]
         tally.check(not treats or any(named(treats, drug) for drug in drugs), stay, reason, *drugs)
-    if rates and any(one["code"]["coding"][0]["code"] == "N18.31" for one in chart.of("Condition")):
+    if rates and any(condition["code"]["coding"][0]["code"] == "N18.31" for condition in chart.of("Condition")):
         tally.check(38 <= median(rates) <= 68, chart.patient["id"], "eGFR", rates)
 
 
 PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
-    one.__name__: one
-    for one in (
+    rule.__name__: rule
+    for rule in (
         *(problems, allergies, doses, kidneys, ends, once, onsets, persons, hours, contained, apart, ways, deaths),
         *(laboratory, isolates, once_a_day, reactions, oxygen, doubled, alone, monitored, shown),
     )
@@ -402,9 +413,10 @@ def _hot(chart: Chart, stay: Resource) -> bool:
     start = moment(stay["period"]["start"])
     limits = {"TEMP": 38.0, "HEARTRATE": 100}
     return any(
-        one["valueQuantity"]["value"] >= limits[one["code"]["text"]]
-        for one in chart.of("Observation")
-        if one["code"].get("text") in limits and start <= moment(one["effectiveDateTime"]) < start + timedelta(days=1)
+        observation["valueQuantity"]["value"] >= limits[observation["code"]["text"]]
+        for observation in chart.of("Observation")
+        if observation["code"].get("text") in limits
+        and start <= moment(observation["effectiveDateTime"]) < start + timedelta(days=1)
     )
 
 
@@ -417,11 +429,11 @@ class Stamps:
     def __call__(self, chart: Chart, tally: Tally) -> None:
         """Check the stamps of a chart."""
         for kind, name in TIMES.items():
-            for one in chart.of(kind):
-                stamp = one["meta"]["lastUpdated"]
+            for resource in chart.of(kind):
+                stamp = resource["meta"]["lastUpdated"]
                 self.found.add(stamp)
-                begun = one.get(name) or one["performedPeriod"]["start"]
-                tally.check(moment(begun) <= moment(stamp), kind, one["id"], begun, stamp)
+                begun = resource.get(name) or resource["performedPeriod"]["start"]
+                tally.check(moment(begun) <= moment(stamp), kind, resource["id"], begun, stamp)
 
 
 def audit(lines: Iterable[str]) -> dict[str, Tally]:

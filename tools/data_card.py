@@ -116,8 +116,8 @@ def _checked(hospital: Path) -> dict[str, str]:
     """The tables of the real hospital's numbers and of the clinical rules."""
     with hospital.open(encoding="utf-8") as lines:
         rows = [
-            [one.name, f"{one.ours:.3g}", f"{one.real:.3g}", f"{one.low:.3g} to {one.high:.3g}"]
-            for one in figures(lines)
+            [figure.name, f"{figure.ours:.3g}", f"{figure.real:.3g}", f"{figure.low:.3g} to {figure.high:.3g}"]
+            for figure in figures(lines)
         ]
     with hospital.open(encoding="utf-8") as lines:
         shown = [
@@ -152,7 +152,7 @@ def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
         ),
         correlations=_table(
             ["tests", "bundled", "full"],
-            [[f"{a}–{b}", *(f"{one.correlation(a, b):.2f}" for one in (bundled, full))] for a, b in PAIRS],
+            [[f"{a}–{b}", *(f"{facts.correlation(a, b):.2f}" for facts in (bundled, full))] for a, b in PAIRS],
         ),
         values=_table(
             ["test", "n", "5%", "median", "95%"],
@@ -179,11 +179,11 @@ def _counts(bundled: _Facts, full: _Facts) -> str:
         [
             kind,
             str(ORIGINAL.get(kind, "–")),
-            *(f"{one.types[kind] / one.types['Patient']:.1f}" for one in (full, bundled)),
+            *(f"{facts.types[kind] / facts.types['Patient']:.1f}" for facts in (full, bundled)),
         ]
         for kind, _ in full.types.most_common()
     ]
-    totals = [str(one.types.total()) for one in (full, bundled)]
+    totals = [str(facts.types.total()) for facts in (full, bundled)]
     return _table(
         ["a patient", "original", "full", "bundled"], [*rows, ["all, of 100 patients", "about 785,000", *totals]]
     )

@@ -64,7 +64,7 @@ PUBLISHED = {
 }
 """Files that a reader brings, and what stands in for them."""
 LOGS = {"logs/baseline.eval": "inspect/a.eval", "logs/candidate.eval": "inspect/b.eval"} | {
-    f"lm-eval/model-{one}": f"lm-eval/{one}" for one in "ab"
+    f"lm-eval/model-{letter}": f"lm-eval/{letter}" for letter in "ab"
 }
 """Other tools' logs on the pages, and the recorded ones that stand in for them."""
 VARYING = (

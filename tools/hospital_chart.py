@@ -56,18 +56,18 @@ class Chart:
 
     def prepare(self) -> None:
         """Index what several rules read."""
-        self.encounters = {one["id"]: one for one in self.of("Encounter")}
+        self.encounters = {encounter["id"]: encounter for encounter in self.of("Encounter")}
         self.stays = sorted(
-            (one for one in self.of("Encounter") if one["class"]["code"] == "IMP"),
-            key=lambda one: one["period"]["start"],
+            (encounter for encounter in self.of("Encounter") if encounter["class"]["code"] == "IMP"),
+            key=lambda stay: stay["period"]["start"],
         )
-        self.parts = [one for one in self.of("Encounter") if "partOf" in one]
+        self.parts = [encounter for encounter in self.of("Encounter") if "partOf" in encounter]
         self.creatinine = sorted(
-            (moment(one["effectiveDateTime"]), one["valueQuantity"]["value"])
-            for one in self.of("Observation")
-            if one["code"].get("text") == "CREA" and "valueQuantity" in one
+            (moment(observation["effectiveDateTime"]), observation["valueQuantity"]["value"])
+            for observation in self.of("Observation")
+            if observation["code"].get("text") == "CREA" and "valueQuantity" in observation
         )
-        self.orders = [one for one in self.of("MedicationRequest") if one["status"] not in NOT_ORDERED]
+        self.orders = [order for order in self.of("MedicationRequest") if order["status"] not in NOT_ORDERED]
 
     def age(self, time: datetime) -> int:
         """Completed years at a time."""
@@ -116,17 +116,19 @@ def charts(lines: Iterable[str]) -> Iterator[Chart]:
     medications: dict[str, Resource] = {}
     current: Chart | None = None
     for text in lines:
-        one = json.loads(text)
-        if one["resourceType"] == "Medication":
-            medications[f"Medication/{one['id']}"] = one
-        elif one["resourceType"] == "Patient":
+        resource = json.loads(text)
+        if resource["resourceType"] == "Medication":
+            medications[f"Medication/{resource['id']}"] = resource
+        elif resource["resourceType"] == "Patient":
             if current:
                 yield current
-            current = Chart(one)
+            current = Chart(resource)
         elif current is not None:
-            if "medicationReference" in one:
-                one["medicationCodeableConcept"] = medications[one["medicationReference"]["reference"]]["code"]
-            current.by_type.setdefault(one["resourceType"], []).append(one)
+            if "medicationReference" in resource:
+                resource["medicationCodeableConcept"] = medications[resource["medicationReference"]["reference"]][
+                    "code"
+                ]
+            current.by_type.setdefault(resource["resourceType"], []).append(resource)
     if current:
         yield current
 

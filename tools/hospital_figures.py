@@ -90,22 +90,22 @@ class Counted:
         for stay in chart.stays:
             self.admissions.append(moment(stay["period"]["start"]).hour)
             results = [
-                one
-                for one in chart.of("Observation")
-                if one["category"][0]["coding"][0]["code"] == "laboratory" and where(one) == stay["id"]
+                observation
+                for observation in chart.of("Observation")
+                if observation["category"][0]["coding"][0]["code"] == "laboratory" and where(observation) == stay["id"]
             ]
-            for one in results:
-                self._result(one)
+            for result in results:
+                self._result(result)
             if "end" in stay["period"]:
-                self._finished(chart, stay, {one["effectiveDateTime"] for one in results})
+                self._finished(chart, stay, {result["effectiveDateTime"] for result in results})
 
     def _change(self, chart: Chart, code: str) -> None:
         """The last value of a living patient decides, of glucose all values of the last day."""
         readings = sorted(
             {
-                (moment(one["effectiveDateTime"]), one["valueQuantity"]["value"])
-                for one in chart.of("Observation")
-                if one["code"].get("text") == code and "valueQuantity" in one
+                (moment(observation["effectiveDateTime"]), observation["valueQuantity"]["value"])
+                for observation in chart.of("Observation")
+                if observation["code"].get("text") == code and "valueQuantity" in observation
             }
         )
         alive = "deceasedDateTime" not in chart.patient
@@ -121,13 +121,13 @@ class Counted:
         self.days.append(days)
         self.draws.append(len(draws) / max(1.0, days))
         self.draw_hours += [moment(time).hour for time in draws]
-        self.orders.append(sum(where(one) == stay["id"] for one in chart.of("MedicationRequest")))
+        self.orders.append(sum(where(order) == stay["id"] for order in chart.of("MedicationRequest")))
 
-    def _result(self, one: Resource) -> None:
-        code = one["code"]["text"]
-        if code in self.labs and "valueQuantity" in one:
-            self.labs[code].append(one["valueQuantity"]["value"])
-            self.outside[code] += one["interpretation"][0]["coding"][0]["code"] != "N"
+    def _result(self, observation: Resource) -> None:
+        code = observation["code"]["text"]
+        if code in self.labs and "valueQuantity" in observation:
+            self.labs[code].append(observation["valueQuantity"]["value"])
+            self.outside[code] += observation["interpretation"][0]["coding"][0]["code"] != "N"
 
 
 def quantiles(values: Sequence[float]) -> list[float]:
@@ -141,13 +141,13 @@ def parts(hours: Sequence[int], last: int = 17) -> list[float]:
     counts = [0, 0, 0, 0]
     for hour in hours:
         counts[0 if hour < 7 else 1 if hour < 12 else 2 if hour <= last else 3] += 1
-    return [one / len(hours) for one in counts]
+    return [count / len(hours) for count in counts]
 
 
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
     """The share of pairs of which the value of `higher` is the higher one; equal values count half."""
     ordered = sorted(lower)
-    below = sum(bisect_left(ordered, one) + bisect_right(ordered, one) for one in higher)
+    below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in higher)
     return below / (2 * len(higher) * len(lower))
 
 
@@ -221,10 +221,13 @@ def main() -> int:
     chosen = parser.parse_args()
     lines: Iterable[str] = chosen.file.open(encoding="utf-8") if chosen.file else hospital()
     computed = figures(lines)
-    for one in computed:
-        mark = "" if one.kept else "  NOT KEPT"
-        print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, limits {one.low:.3g} to {one.high:.3g}{mark}")
-    return 0 if all(one.kept for one in computed) else 1
+    for figure in computed:
+        mark = "" if figure.kept else "  NOT KEPT"
+        print(
+            f"{figure.name}: {figure.ours:.3g}, real {figure.real:.3g}, "
+            f"limits {figure.low:.3g} to {figure.high:.3g}{mark}"
+        )
+    return 0 if all(figure.kept for figure in computed) else 1
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def _text(node: ast.expr) -> str:
 def main() -> None:
     """Print them, or those that contain a text."""
     text = " ".join(sys.argv[1:])
-    listed = [one for one in messages() if text in one.text]
+    listed = [message for message in messages() if text in message.text]
     print(*listed, sep="\n")
     print(f"{len(listed)} errors", file=sys.stderr)
 

@@ -120,12 +120,12 @@ def rows() -> Iterator[Owners]:
     models = {name: {field.name: field for field in shown(find(name).Settings)} for name in names()}
     for name in shared:
         yield {"all": shared[name], **{benchmark: fields[name] for benchmark, fields in models.items()}}
-    own: dict[tuple[str, str], Owners] = {}
+    by_flag: dict[tuple[str, str], Owners] = {}
     for benchmark, fields in models.items():
         for name, field in fields.items():
             if name not in shared:
-                own.setdefault((field.flag, field.help), {})[benchmark] = field
-    yield from own.values()
+                by_flag.setdefault((field.flag, field.help), {})[benchmark] = field
+    yield from by_flag.values()
 
 
 def shown(model: type[RunSettings]) -> Iterator[OptionField]:
@@ -151,9 +151,9 @@ def line(owners: Owners) -> str:
     flag = f"{first.written}=…" if first.option.part else f"{first.written} {value}".rstrip()
     second = [f"--{first.option.also}"] if first.option.also else []
     cells = (
-        " or ".join(f"`{one}`" for one in (flag, *second, *alternatives)),
+        " or ".join(f"`{form}`" for form in (flag, *second, *alternatives)),
         who,
-        default(first) + "".join(f" ({one})" for one in differing),
+        default(first) + "".join(f" ({note})" for note in differing),
         storage(first.option),
         first.help,
     )
@@ -180,12 +180,12 @@ def matrix() -> str:
     """The options of each benchmark. Raises KeyError if a missing option is without a reason."""
     models = {name: {flag_of(field) for field in shown(find(name).Settings)} for name in names()}
     shared = {flag_of(field) for field in shown(RunSettings)}
-    flags = list(dict.fromkeys(flag for own in models.values() for flag in sorted(own)))
+    flags = list(dict.fromkeys(flag for offered in models.values() for flag in sorted(offered)))
     lines = [f"| option | {' | '.join(models)} |", f"|---|{'---|' * len(models)}"]
-    everywhere = [flag for flag in flags if flag in shared or all(flag in own for own in models.values())]
+    everywhere = [flag for flag in flags if flag in shared or all(flag in offered for offered in models.values())]
     lines.append(f"| {', '.join(f'`--{flag}`' for flag in everywhere)} |{' yes |' * len(models)}")
     for flag in sorted(set(flags) - set(everywhere)):
         reasons = REASONS[flag]
-        cells = ["yes" if flag in own else reasons.get(name) or reasons["*"] for name, own in models.items()]
+        cells = ["yes" if flag in offered else reasons.get(name) or reasons["*"] for name, offered in models.items()]
         lines.append(f"| `--{flag}` | {' | '.join(cells)} |")
     return "\n".join(lines)

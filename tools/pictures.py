@@ -164,11 +164,11 @@ def with_text(png: bytes, text: str) -> bytes:
 def lines(image: bytes) -> list[str]:
     """The lines of text of a picture, without times; none if it does not contain its text."""
     if image.startswith(b"<svg"):
-        shown = [html.unescape(one).replace("\xa0", " ") for one in re.findall(r">([^<>]+)</text>", image.decode())]
+        shown = [html.unescape(text).replace("\xa0", " ") for text in re.findall(r">([^<>]+)</text>", image.decode())]
     else:
         packed = image.partition(CHUNK)[2]
         shown = zlib.decompressobj().decompress(packed).decode().splitlines() if packed else []
-    return [line for line in (TIMES.sub("", one).strip() for one in shown) if line]
+    return [line for line in (TIMES.sub("", text).strip() for text in shown) if line]
 
 
 def main() -> None:

@@ -76,15 +76,21 @@ def made(count: int, charts: dict[str, list[dict[str, Any]]], seed: int = 51) ->
 def _made(rng: random.Random, charts: dict[str, list[dict[str, Any]]]) -> Iterator[FhirRequest]:
     patient = rng.choice(charts["Patient"])
     for _ in range(rng.randint(3, 7)):
-        one = rng.choice(charts[rng.choice(KINDS)])
+        resource = rng.choice(charts[rng.choice(KINDS)])
         status = rng.choice(["stopped", "active", "completed", "final", "amended"])
-        yield from _writes(rng, one, patient, status)
-        yield from rng.sample(_reads(rng, one, patient["id"], status), 3)
+        yield from _writes(rng, resource, patient, status)
+        yield from rng.sample(_reads(rng, resource, patient["id"], status), 3)
 
 
-def _writes(rng: random.Random, one: dict[str, Any], patient: dict[str, Any], status: str) -> Iterator[FhirRequest]:
+def _writes(
+    rng: random.Random, resource: dict[str, Any], patient: dict[str, Any], status: str
+) -> Iterator[FhirRequest]:
     """At most one write, of a new note, of a resource, or of a patient."""
-    place, version, other = f"/{one['resourceType']}/{one['id']}", rng.choice(["1", "1", "2"]), rng.randint(1, 3)
+    place, version, identifier = (
+        f"/{resource['resourceType']}/{resource['id']}",
+        rng.choice(["1", "1", "2"]),
+        rng.randint(1, 3),
+    )
     condition = rng.choice([(), (), (("If-Match", f'W/"{version}"'),)])
     subject = f"Patient/{patient['id']}"
     note = {
@@ -95,13 +101,13 @@ def _writes(rng: random.Random, one: dict[str, Any], patient: dict[str, Any], st
         "effectiveDateTime": f"2023-11-{rng.randint(1, 28):02}",
         "identifier": [{"system": "http://x", "value": str(rng.randint(1, 3))}],
     }
-    body, search = json.dumps(note), f"identifier=http://x|{other}"
+    body, search = json.dumps(note), f"identifier=http://x|{identifier}"
     moved = [{"op": "replace", "path": "/subject/reference", "value": subject}]
     match rng.randint(0, 13):
         case 0 | 1:
             yield FhirRequest("POST", "/Observation", body)
         case 2:
-            yield FhirRequest("PUT", place, json.dumps({**one, "status": status}), condition)
+            yield FhirRequest("PUT", place, json.dumps({**resource, "status": status}), condition)
         case 3:
             patch = json.dumps([{"op": "replace", "path": "/status", "value": status}])
             yield FhirRequest("PATCH", place, patch, condition)
@@ -120,12 +126,12 @@ def _writes(rng: random.Random, one: dict[str, Any], patient: dict[str, Any], st
             yield _bundle(
                 rng.choice(["transaction", "batch"]),
                 {"request": {"method": "POST", "url": "Observation", "ifNoneExist": search}, "resource": note},
-                {"request": stated, "resource": {**one, "status": status}},
+                {"request": stated, "resource": {**resource, "status": status}},
             )
         case 9:
             yield FhirRequest("PATCH", place, json.dumps(moved), condition)
         case 10:
-            yield FhirRequest("PATCH", place, json.dumps(_fhir_patch(one["resourceType"], subject)))
+            yield FhirRequest("PATCH", place, json.dumps(_fhir_patch(resource["resourceType"], subject)))
         case 11:
             data = base64.b64encode(json.dumps(moved).encode()).decode()
             binary = {"resourceType": "Binary", "contentType": "application/json-patch+json", "data": data}
@@ -149,9 +155,9 @@ def _fhir_patch(kind: str, subject: str) -> dict[str, Any]:
     return {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": part}]}
 
 
-def _reads(rng: random.Random, one: dict[str, Any], patient: str, status: str) -> list[FhirRequest]:
-    kind, place = one["resourceType"], f"/{one['resourceType']}/{one['id']}"
-    subject = one.get("subject", {}).get("reference", "")
+def _reads(rng: random.Random, resource: dict[str, Any], patient: str, status: str) -> list[FhirRequest]:
+    kind, place = resource["resourceType"], f"/{resource['resourceType']}/{resource['id']}"
+    subject = resource.get("subject", {}).get("reference", "")
     targets = [
         place,
         f"{place}/_history",
@@ -166,9 +172,9 @@ def _reads(rng: random.Random, one: dict[str, Any], patient: str, status: str) -
         f"/Observation?subject=Patient/{patient}&_sort=-date&_count=4",
         f"/Observation?patient={patient}&date=ge2023-11-10&_sort=date",
         "/Observation?identifier=http://x|1&_summary=count",
-        f"/{kind}?_id={one['id']}&_include={kind}:subject",
+        f"/{kind}?_id={resource['id']}&_include={kind}:subject",
         f"/{kind}?subject={subject}&_include={kind}:subject&_sort=code",
-        f"/{kind}?_id={one['id']}&patient.name=Smith",
+        f"/{kind}?_id={resource['id']}&patient.name=Smith",
         f"/Patient?_id={patient}&_revinclude=Observation:subject",
         f"/Patient?_id={patient}&_revinclude=Observation:subject:{rng.choice(['Group', 'Patient'])}",
         f"/Patient?_id={patient}&_revinclude=Observation:subject&_elements=name",
@@ -191,25 +197,27 @@ async def compare(lists: Sequence[Actions], executed: EmbeddedEhr, private: Priv
     """Play the lists against both."""
     result = Compared()
     for number, actions in enumerate(lists):
-        async with executed.session(f"s{number}") as one, private.session(f"s{number}") as other:
-            await _play(actions, one, other, result)
+        async with executed.session(f"s{number}") as executed_session, private.session(f"s{number}") as private_session:
+            await _play(actions, executed_session, private_session, result)
     return result
 
 
-async def _play(actions: Actions, one: EhrSession, other: EhrSession, result: Compared) -> None:
+async def _play(actions: Actions, executed_session: EhrSession, private_session: EhrSession, result: Compared) -> None:
     names: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for action in actions:
         if action.method == "GET":
-            await _read(action, one, other, names, result)
+            await _read(action, executed_session, private_session, names, result)
             continue
-        replies = await one.write(action), await other.write(action)
+        replies = await executed_session.write(action), await private_session.write(action)
         if _noted(action, replies, names, result) != "equal":
             return
 
 
-async def _read(action: FhirRequest, one: EhrSession, other: EhrSession, names: Any, result: Compared) -> None:
+async def _read(
+    action: FhirRequest, executed_session: EhrSession, private_session: EhrSession, names: Any, result: Compared
+) -> None:
     """Compare a read with its next pages: one by one with `_sort`, otherwise as a whole."""
-    pages = [[page async for page in _pages(session, action.target)] for session in (one, other)]
+    pages = [[page async for page in _pages(session, action.target)] for session in (executed_session, private_session)]
     if "_sort" in action.target and len(pages[0]) == len(pages[1]):
         for replies in zip(*pages, strict=True):
             if _noted(action, replies, names, result) != "equal":
@@ -243,20 +251,20 @@ def _noted(action: FhirRequest, replies: tuple[Reply, Reply], names: Any, result
         result.reasons[json.loads(replies[1].text)["issue"][0]["diagnostics"]] += 1
     else:
         with_total = all('"total"' in reply.text for reply in replies)
-        one, other = (
+        executed_reply, private_reply = (
             f"{reply.status} {_normal(reply, known, '_sort' in action.target, with_total)}"
             for reply, known in zip(replies, names, strict=True)
         )
-        if one != other:
+        if executed_reply != private_reply:
             how = "different"
-            result.differences.append((action, one, other))
+            result.differences.append((action, executed_reply, private_reply))
     result.counts[how] += 1
     return how
 
 
 def _next(reply: Reply) -> str | None:
     links = json.loads(reply.text).get("link", []) if reply.ok else []
-    return next((one["url"].removeprefix(BASE) for one in links if one["relation"] == "next"), None)
+    return next((link["url"].removeprefix(BASE) for link in links if link["relation"] == "next"), None)
 
 
 def _normal(reply: Reply, names: dict[str, str], sorted_: bool, with_total: bool) -> str:
@@ -266,7 +274,7 @@ def _normal(reply: Reply, names: dict[str, str], sorted_: bool, with_total: bool
     except ValueError:
         return reply.text
     if value.get("resourceType") == "Bundle":
-        value["more"] = any(one["relation"] == "next" for one in value.pop("link", []))
+        value["more"] = any(link["relation"] == "next" for link in value.pop("link", []))
         value.pop("id", None)
         if not with_total:
             value.pop("total", None)
@@ -275,16 +283,16 @@ def _normal(reply: Reply, names: dict[str, str], sorted_: bool, with_total: bool
     text = re.sub(r"(Version |/_history/)\d+", r"\1N", text)
     value = json.loads(_NEW.sub(lambda match: names.setdefault(match[0], f"new{len(names)}"), text))
     if value.get("type") == "searchset" and not sorted_:
-        value.get("entry", []).sort(key=lambda one: json.dumps(one, sort_keys=True))
+        value.get("entry", []).sort(key=lambda entry: json.dumps(entry, sort_keys=True))
     return json.dumps(value, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
         times = ("lastUpdated", "source", "lastModified", "versionId", "etag")
-        return {key: _plain(one) for key, one in value.items() if key not in times}
+        return {key: _plain(item) for key, item in value.items() if key not in times}
     return value
 
 
@@ -332,14 +340,19 @@ async def main() -> None:
             print(f"{name}: {len(lists)} lists, {total} replies: {shares}")
             for reason, count in result.reasons.most_common():
                 print(f"  501 × {count}: {reason}")
-            for action, one, other in result.differences[: options.show]:
+            for action, executed_reply, private_reply in result.differences[: options.show]:
                 print(f"  {action.method} {action.target} {action.body[:200]} {action.conditions}")
-                print(f"    executed: {_around(one, other)}\n    private:  {_around(other, one)}")
+                print(
+                    f"    executed: {_around(executed_reply, private_reply)}\n"
+                    f"    private:  {_around(private_reply, executed_reply)}"
+                )
 
 
-def _around(text: str, other: str) -> str:
+def _around(text: str, compared: str) -> str:
     """A text around its first difference from another."""
-    place = next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+    place = next(
+        (n for n, (a, b) in enumerate(zip(text, compared, strict=False)) if a != b), min(len(text), len(compared))
+    )
     return text[max(0, place - 150) : place + 150]
 
 

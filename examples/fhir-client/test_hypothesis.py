@@ -5,7 +5,7 @@ from ehr_httpx import EhrClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-readings = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 28)), min_size=1, unique_by=lambda one: one[1])
+readings = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 28)), min_size=1, unique_by=lambda pair: pair[1])
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -25,4 +25,4 @@ def test_the_latest_value_wins(fhir_data, pairs):
             )
         with httpx.Client(transport=fhir.transport(), base_url="https://ehr.example.org/r4/") as client:
             latest = EhrClient(client).latest("p1", "2345-7")
-    assert latest == max(pairs, key=lambda one: one[1])[0]
+    assert latest == max(pairs, key=lambda pair: pair[1])[0]

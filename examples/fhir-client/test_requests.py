@@ -18,7 +18,7 @@ def session(fhir):
 
 def test_pressure_is_recorded(fhir, session):
     name = record_pressure(session, BASE, "p1", 128)
-    assert [one["id"] for one in fhir.created("Observation")] == [name]
+    assert [observation["id"] for observation in fhir.created("Observation")] == [name]
     assert fhir.search("Observation", patient="p1")[0]["valueQuantity"]["value"] == 128
 
 

@@ -10,8 +10,8 @@ import medagent
 
 def _tool(tool, env):
     """A tool of the episode as a smolagents tool. smolagents' loop runs in a thread."""
-    inputs = {name: {"type": "any", "description": "", "nullable": True, **one}
-              for name, one in tool.parameters["properties"].items()}  # fmt: skip
+    inputs = {name: {"type": "any", "description": "", "nullable": True, **schema}
+              for name, schema in tool.parameters["properties"].items()}  # fmt: skip
     return type("EpisodeTool", (Tool,), {"name": tool.name, "description": tool.description, "inputs": inputs,
                 "output_type": "string", "skip_forward_signature_validation": True,
                 "forward": staticmethod(partial(env.call_blocking, tool.name))})()  # fmt: skip

@@ -161,7 +161,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums of floats depend on the number of threads
     lessons = [conversation(task, answers) for task in ANSWERS for answers in ANSWERS.values()]
-    texts = [made_tokenizer([]).apply_chat_template(one, tools=TOOLS, tokenize=False) for one in lessons]
+    texts = [made_tokenizer([]).apply_chat_template(lesson, tools=TOOLS, tokenize=False) for lesson in lessons]
     tokenizer = made_tokenizer(texts)
     model = made_model(tokenizer)
     taught = [torch.tensor([tokenizer(text).input_ids]) for text in texts]

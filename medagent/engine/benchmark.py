@@ -181,7 +181,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         return ()
 
     def notes(self, run: Run) -> Iterable[str]:
-        """Notes about the run that a reader of the scores needs. Only `--full` shows a `medagent.engine.BackgroundNote`."""
+        """Notes about the run that a reader of the scores needs. `--full` shows a `medagent.engine.BackgroundNote`."""
         return ()
 
     def paired(self, first: Run, second: Run) -> Paired | None:

@@ -62,22 +62,22 @@ def search(**struct: Any) -> Any:
     return Observation.where(struct={"code": f"{RUN}g", **struct})
 
 
-def writes(one: Any) -> None:
+def writes(person: Any) -> None:
     call("prepare", lambda: SMART.prepare())
     call("ready", lambda: SMART.ready)
     call("capabilities", lambda: SERVER.capabilityStatement.fhirVersion)
-    call("create", lambda: version(created(one)))
-    call("read", lambda: version(Patient.read(one.id, SERVER)))
-    call("human name", lambda: SMART.human_name(Patient.read(one.id, SERVER).name[0]))
+    call("create", lambda: version(created(person)))
+    call("read", lambda: version(Patient.read(person.id, SERVER)))
+    call("human name", lambda: SMART.human_name(Patient.read(person.id, SERVER).name[0]))
 
     def update() -> Any:
-        found = Patient.read(one.id, SERVER)
+        found = Patient.read(person.id, SERVER)
         found.active = True
         return sorted(found.update(SERVER))
 
     call("update", update)
     call("update again", update)
-    call("read from", lambda: version(Patient.read_from(f"Patient/{one.id}/_history/1", SERVER)))
+    call("read from", lambda: version(Patient.read_from(f"Patient/{person.id}/_history/1", SERVER)))
 
     def delete() -> Any:
         found = Patient.read(created(patient("gone")).id, SERVER)
@@ -86,9 +86,9 @@ def writes(one: Any) -> None:
     call("delete", delete)
 
 
-def reads(one: Any) -> None:
+def reads(person: Any) -> None:
     for number in range(25):
-        observation(one, number).create(SERVER)
+        observation(person, number).create(SERVER)
     call("search", lambda: len(search().perform(SERVER).entry))
     call("resources", lambda: len(search(_count="50").perform_resources(SERVER)))
     call("all pages", lambda: [len(page.entry) for page in search(_count="10").perform_iter(SERVER)])
@@ -107,18 +107,18 @@ def reads(one: Any) -> None:
         made = Encounter()
         made.status = "finished"
         made.class_fhir = Coding({"system": "http://terminology.hl7.org/CodeSystem/v3-ActCode", "code": "AMB"})
-        made.subject = FHIRReference({"reference": f"Patient/{one.id}"})
+        made.subject = FHIRReference({"reference": f"Patient/{person.id}"})
         return version(Encounter.read(created(made).id, SERVER))
 
     call("encounter", encounter)
 
 
-def bundles(one: Any) -> None:
+def bundles(person: Any) -> None:
     def transaction() -> Any:
         bundle = Bundle()
         bundle.type = "transaction"
         bundle.entry = []
-        for method, url, resource in (("POST", "Patient", patient("tx")), ("GET", f"Patient/{one.id}", None)):
+        for method, url, resource in (("POST", "Patient", patient("tx")), ("GET", f"Patient/{person.id}", None)):
             entry = BundleEntry()
             entry.resource = resource
             entry.request = BundleEntryRequest({"method": method, "url": url})
@@ -127,12 +127,12 @@ def bundles(one: Any) -> None:
         return [entry.response.status for entry in answer.entry]
 
     call("transaction", transaction)
-    call("request", lambda: SERVER.request_json(f"Patient/{one.id}")["resourceType"])
-    call("everything", lambda: Bundle(SERVER.request_json(f"Patient/{one.id}/$everything")).type)
-    call("history", lambda: Bundle(SERVER.request_json(f"Patient/{one.id}/_history")).total)
+    call("request", lambda: SERVER.request_json(f"Patient/{person.id}")["resourceType"])
+    call("everything", lambda: Bundle(SERVER.request_json(f"Patient/{person.id}/$everything")).type)
+    call("history", lambda: Bundle(SERVER.request_json(f"Patient/{person.id}/_history")).total)
     refused("an unknown id", lambda: Patient.read(f"none-{RUN}", SERVER))
     refused("an unknown parameter", lambda: Patient.where(struct={"nosuch": "1"}).perform(SERVER))
-    refused("delete what others refer to", lambda: Patient.read(one.id, SERVER).delete())
+    refused("delete what others refer to", lambda: Patient.read(person.id, SERVER).delete())
 
 
 if __name__ == "__main__":

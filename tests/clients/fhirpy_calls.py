@@ -31,17 +31,17 @@ def observations() -> Any:
     return CLIENT.resources("Observation").search(code=f"{RUN}g")
 
 
-def writes(one: Any) -> None:
-    call("create", lambda: version(saved(one)))
-    call("read", lambda: version(CLIENT.reference("Patient", one.id).to_resource()))
-    call("get by id", lambda: version(CLIENT.resources("Patient").search(_id=one.id).get()))
-    one["active"] = True
-    call("save again", lambda: version(saved(one)))
-    call("save some fields", lambda: one.save(fields=["active"]))
-    call("patch", lambda: version(one.patch(gender="female")))
-    call("refresh", lambda: one.refresh()["gender"])
-    call("validate", lambda: one.is_valid())
-    call("client.patch", lambda: CLIENT.patch("Patient", one.id, birthDate="1980-01-01")["birthDate"])
+def writes(person: Any) -> None:
+    call("create", lambda: version(saved(person)))
+    call("read", lambda: version(CLIENT.reference("Patient", person.id).to_resource()))
+    call("get by id", lambda: version(CLIENT.resources("Patient").search(_id=person.id).get()))
+    person["active"] = True
+    call("save again", lambda: version(saved(person)))
+    call("save some fields", lambda: person.save(fields=["active"]))
+    call("patch", lambda: version(person.patch(gender="female")))
+    call("refresh", lambda: person.refresh()["gender"])
+    call("validate", lambda: person.is_valid())
+    call("client.patch", lambda: CLIENT.patch("Patient", person.id, birthDate="1980-01-01")["birthDate"])
     found = CLIENT.resources("Patient").search(identifier=f"{SYSTEM}|{RUN}cond")
     call("get or create", lambda: found.get_or_create(patient("cond"))[1])
     call("get or create, again", lambda: found.get_or_create(patient("cond"))[1])
@@ -51,12 +51,12 @@ def writes(one: Any) -> None:
     call("delete", lambda: saved(patient("gone")).delete() and None)
 
 
-def reads(one: Any) -> None:
+def reads(person: Any) -> None:
     for number in range(25):
         code = {"coding": [{"system": "http://loinc.org", "code": f"{RUN}g"}]}
         date = f"2023-01-{number + 1:02}"
         CLIENT.resource(
-            "Observation", status="final", code=code, subject=one.to_reference(), effectiveDateTime=date
+            "Observation", status="final", code=code, subject=person.to_reference(), effectiveDateTime=date
         ).save()
     patients = CLIENT.resources("Patient")
     call("fetch", lambda: len(patients.search(family=RUN).fetch()))
@@ -72,17 +72,18 @@ def reads(one: Any) -> None:
     call("has", lambda: patients.has("Observation", "subject", code=f"{RUN}g").count())
     call("include", lambda: len(observations().limit(3).include("Observation", "subject").fetch_raw()["entry"]))
     call(
-        "revinclude", lambda: len(patients.search(_id=one.id).revinclude("Observation", "subject").fetch_raw()["entry"])
+        "revinclude",
+        lambda: len(patients.search(_id=person.id).revinclude("Observation", "subject").fetch_raw()["entry"]),
     )
     call("elements", lambda: sorted(observations().elements("status").first()))
     call("elements left out", lambda: "status" in patients.elements("name", exclude=True).first())
     call("a reference", lambda: version(observations().first()["subject"].to_resource()))
-    call("everything", lambda: one.execute("$everything", method="get")["type"])
-    call("history", lambda: one.execute("_history", method="get")["type"])
+    call("everything", lambda: person.execute("$everything", method="get")["type"])
+    call("history", lambda: person.execute("_history", method="get")["type"])
 
 
-def bundles(one: Any) -> None:
-    entry = {"request": {"method": "GET", "url": f"Patient/{one.id}"}}
+def bundles(person: Any) -> None:
+    entry = {"request": {"method": "GET", "url": f"Patient/{person.id}"}}
     for kind in ("batch", "transaction"):
         call(kind, lambda kind=kind: saved(CLIENT.resource("Bundle", type=kind, entry=[entry]))["type"])
     call(
@@ -95,7 +96,7 @@ def bundles(one: Any) -> None:
     refused(
         "a lost reference", lambda: saved(patient("lost", managingOrganization={"reference": f"Organization/x{RUN}"}))
     )
-    refused("delete what others refer to", lambda: one.delete())
+    refused("delete what others refer to", lambda: person.delete())
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ GETS = (
 @contextmanager
 def overlay(resources: Sequence[Any], amendment: Sequence[Any] = ()) -> Iterator[Overlay]:
     with Server.open(None, "http://localhost/fhir") as server:
-        lines = [json.dumps(one).replace("4.4,", "4.40,") for one in resources]
+        lines = [json.dumps(resource).replace("4.4,", "4.40,") for resource in resources]
         server.load(lines, ids=IdSource("load"), clock=SteppingClock(NOW))
         with server.overlay("seed", NOW, amendment) as opened:
             yield opened
@@ -82,7 +82,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_resource_looks_as_if_it_had_always_been_so(name: str) -> None:
-    changed = [CHANGES[name] if one["id"] == "b" else one for one in READINGS]
+    changed = [CHANGES[name] if resource["id"] == "b" else resource for resource in READINGS]
     others = [PATIENT, {**PATIENT, "id": "p2"}]
     with overlay([*others, *READINGS], [CHANGES[name]]) as amended, overlay([*others, *changed]) as always:
         for target in GETS:
@@ -90,7 +90,7 @@ def test_a_changed_resource_looks_as_if_it_had_always_been_so(name: str) -> None
 
 
 def test_a_removed_resource_was_never_there() -> None:
-    kept = [one for one in READINGS if one["id"] != "b"]
+    kept = [resource for resource in READINGS if resource["id"] != "b"]
     with overlay([PATIENT, *READINGS], ["Observation/b"]) as amended, overlay([PATIENT, *kept]) as always:
         for target in GETS:
             assert get(amended, target) == get(always, target), target

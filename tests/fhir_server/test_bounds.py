@@ -60,15 +60,18 @@ def batch(*targets: str, kind: str = "batch") -> dict[str, Any]:
 def test_what_is_over_a_bound_is_told_so_and_changes_nothing(
     server: Server, target: str, body: Any, bounds: Bounds, words: str
 ) -> None:
-    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as other:
-        for overlay in (asked, other):
+    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as spared:
+        for overlay in (asked, spared):
             assert ask(overlay, "Observation", seen("Patient/p1")).status == 201  # lives through an interruption
         for _ in range(2):
             with pytest.raises(OverBoundsError, match=words):
                 ask(asked, target, body, Meter(bounds))
-        after = [ask(one, "Observation?_sort=-_lastUpdated&_count=3", None, Meter(Bounds())) for one in (asked, other)]
+        after = [
+            ask(overlay, "Observation?_sort=-_lastUpdated&_count=3", None, Meter(Bounds()))
+            for overlay in (asked, spared)
+        ]
         assert after[0].body == after[1].body
-        made = [ask(one, "Observation", seen("Patient/p1"), Meter(Bounds())) for one in (asked, other)]
+        made = [ask(overlay, "Observation", seen("Patient/p1"), Meter(Bounds())) for overlay in (asked, spared)]
         assert made[0].body == made[1].body
         assert len(asked.created()) == 2
 
@@ -97,18 +100,18 @@ def test_a_reverse_chain_reads_each_reference_once(server: Server, condition: st
 
 
 def test_a_request_within_its_bounds_is_answered_as_without(server: Server) -> None:
-    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as other:
+    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as plain:
         for target, body in ((NEGATED, None), ("Observation?_count=50", None), ("", batch("Observation?code=x"))):
-            assert ask(asked, target, body, Meter(Bounds())).body == ask(other, target, body).body
+            assert ask(asked, target, body, Meter(Bounds())).body == ask(plain, target, body).body
 
 
 @pytest.mark.parametrize("target", [NEGATED, "Observation?_count=1000", "Observation/_history?_count=1000"])
 def test_a_request_that_is_not_finished_in_its_time_can_be_asked_again(server: Server, target: str) -> None:
-    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as other:
+    with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as plain:
         for _ in range(2):
             with pytest.raises(UnfinishedError):
                 ask(asked, target, None, Meter(Bounds(), 0.0))
-        assert ask(asked, target, None, Meter(Bounds())).body == ask(other, target).body
+        assert ask(asked, target, None, Meter(Bounds())).body == ask(plain, target).body
         stopped = Meter(Bounds())
         stopped.stop()
         with pytest.raises(UnfinishedError):
@@ -155,10 +158,16 @@ def test_an_expression_takes_no_more_memory_and_time_than_its_budget(expression:
         start = process_time()
         status, text = said(send(server, "PATCH", "Patient/p1", patch))
         assert (status, words in text) == (400, True), text[-300:]
-        own = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"]}
-        own |= {"type": "string", "url": "http://x/own", "name": "own", "description": "d", "expression": expression}
+        parameter = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"]}
+        parameter |= {
+            "type": "string",
+            "url": "http://x/own",
+            "name": "own",
+            "description": "d",
+            "expression": expression,
+        }
         if words == "too many steps":
-            assert send(server, "POST", "SearchParameter", own).status == 400
+            assert send(server, "POST", "SearchParameter", parameter).status == 400
         assert process_time() - start < 5
 
 
@@ -169,8 +178,8 @@ def test_all_operations_and_resources_of_a_request_share_one_budget() -> None:
     with Server.open(None) as server:
         person = {"resourceType": "Patient", "id": "p1", "name": [{"family": "x", "given": ["y"]}] * 80}
         assert send(server, "PUT", "Patient/p1", person).status == 201
-        one = {**patch, "parameter": patch["parameter"][:1]}
-        assert send(server, "PATCH", "Patient/p1", one).status == 200
+        single = {**patch, "parameter": patch["parameter"][:1]}
+        assert send(server, "PATCH", "Patient/p1", single).status == 200
         status, text = said(send(server, "PATCH", "Patient/p1", patch))
         assert (status, "too many steps" in text) == (400, True)
 

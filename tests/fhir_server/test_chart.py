@@ -56,14 +56,14 @@ def test_charts_with_the_same_ids_do_not_meet() -> None:
     first, second = reading("c", "4.4", 7), reading("c", "9.9", 8, patient="p2")
     with (
         server() as opened,
-        opened.overlay("one", NOW, (), lines([first])) as one,
-        opened.overlay("two", NOW, (), lines([second])) as two,
+        opened.overlay("one", NOW, (), lines([first])) as first_overlay,
+        opened.overlay("two", NOW, (), lines([second])) as second_overlay,
         opened.overlay("none", NOW) as none,
     ):
-        assert '"value": 4.4' in get(one, "/Observation/c")[1]
-        assert '"value": 9.9' in get(two, "/Observation/c")[1]
+        assert '"value": 4.4' in get(first_overlay, "/Observation/c")[1]
+        assert '"value": 9.9' in get(second_overlay, "/Observation/c")[1]
         assert get(none, "/Observation/c")[0] == 404
-        assert json.loads(get(two, "/Observation?patient=p2&_summary=count")[1])["total"] == 1
+        assert json.loads(get(second_overlay, "/Observation?patient=p2&_summary=count")[1])["total"] == 1
 
 
 def test_a_chart_replaces_resources_of_the_data_with_its_ids() -> None:

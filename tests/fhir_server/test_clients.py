@@ -58,14 +58,14 @@ class Client:
         created = self.send("POST", "/fhir/Patient", {"resourceType": "Patient", "active": True})
         self.created.append(str(created["id"]))
         self.version += 1
-        own = {"resourceType": "Patient", "id": self.mine.rpartition("/")[2], "multipleBirthInteger": self.version}
-        self.send("PUT", self.mine, own)
+        patient = {"resourceType": "Patient", "id": self.mine.rpartition("/")[2], "multipleBirthInteger": self.version}
+        self.send("PUT", self.mine, patient)
         assert self.send("GET", self.mine)["multipleBirthInteger"] == self.version
         self.version += 1
         entries = [
             {"resource": {"resourceType": "Patient"}, "request": {"method": "POST", "url": "Patient"}},
             {
-                "resource": {**own, "multipleBirthInteger": self.version},
+                "resource": {**patient, "multipleBirthInteger": self.version},
                 "request": {"method": "PUT", "url": self.mine.removeprefix("/fhir/")},
             },
         ]

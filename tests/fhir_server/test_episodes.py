@@ -93,7 +93,10 @@ def test_every_version_that_a_request_stores_is_logged(episodes: Episodes) -> No
     ask(episodes, record, "POST", "", {"resourceType": "Bundle", "type": "transaction", "entry": [entry, entry]})
     ask(episodes, record, "POST", "/Basic", {"resourceType": "Nonsense"})
     ask(episodes, record, "GET", "/Patient/a")
-    logged = [(one.method, one.status, [(v.type, v.version) for v in one.stored]) for one in record.exchanges]
+    logged = [
+        (exchange.method, exchange.status, [(v.type, v.version) for v in exchange.stored])
+        for exchange in record.exchanges
+    ]
     assert logged == [
         ("POST", 201, [("Basic", 1)]),
         ("PUT", 200, [("Patient", 2)]),
@@ -102,7 +105,7 @@ def test_every_version_that_a_request_stores_is_logged(episodes: Episodes) -> No
         ("POST", 400, []),
         ("GET", 200, []),
     ]
-    made, changed, deleted = (one.stored[0] for one in record.exchanges[:3])
+    made, changed, deleted = (exchange.stored[0] for exchange in record.exchanges[:3])
     assert (made.resource or {})["code"] == {"text": "x"}
     assert (changed.resource or {})["active"] is True
     assert deleted == StoredVersion("Basic", number, 2, None)
@@ -175,8 +178,8 @@ def test_a_server_opens_records_for_who_has_its_token(server: Server) -> None:
     assert fetch(managed, "POST", opened["base"] + "/Basic", opened["token"], json=BASIC).status_code == 201
     search = fetch(managed, "POST", opened["base"] + "/Basic/_search", opened["token"], data={"_id": "1"})
     assert search.status_code == 200
-    own = fetch(managed, "GET", f"/episodes/{opened['id']}", opened["token"])
-    assert own.status_code == 401, "an agent does not read the log"
+    answer = fetch(managed, "GET", f"/episodes/{opened['id']}", opened["token"])
+    assert answer.status_code == 401, "an agent does not read the log"
     log = fetch(managed, "GET", f"/episodes/{opened['id']}").json()
     assert log["requests"] == 2
     [write] = log["writes"]
@@ -222,13 +225,13 @@ def test_episodes_of_a_server_in_its_own_process(tmp_path: Path) -> None:
         root = process.stderr.readline().split()[1].replace("localhost", "127.0.0.1").removesuffix("/fhir")
         manager = {"Authorization": "Bearer secret"}
         opened = httpx.post(f"{root}/episodes", headers=manager, timeout=30).json()
-        base, own = opened["base"].replace("localhost", "127.0.0.1"), {"Authorization": f"Bearer {opened['token']}"}
-        made = [httpx.post(f"{base}/Basic", json=BASIC, headers=own).status_code for _ in range(6)]
+        base, agent = opened["base"].replace("localhost", "127.0.0.1"), {"Authorization": f"Bearer {opened['token']}"}
+        made = [httpx.post(f"{base}/Basic", json=BASIC, headers=agent).status_code for _ in range(6)]
         assert made == [201] * 6, "each over a connection of its own"
-        assert httpx.get(f"{base}/Basic?_summary=count", headers=own).json()["total"] == 6
+        assert httpx.get(f"{base}/Basic?_summary=count", headers=agent).json()["total"] == 6
         assert httpx.get(f"{root}/fhir/Basic?_summary=count", headers=manager).json()["total"] == 0
         assert httpx.post(f"{root}/fhir/Basic", json=BASIC, headers=manager).status_code == 403
-        assert httpx.get(f"{root}/fhir/Patient/a", headers=own).status_code == 401
+        assert httpx.get(f"{root}/fhir/Patient/a", headers=agent).status_code == 401
         assert len(httpx.delete(f"{root}/episodes/{opened['id']}", headers=manager).json()["writes"]) == 6
     finally:
         process.send_signal(signal.SIGTERM)

@@ -54,7 +54,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             named = key not in ("extension", "modifierExtension") or not isinstance(inner, list)
-            yield from leaves(inner if named else [one for one in inner if says_something(one)], f"{path}.{key}")
+            yield from leaves(
+                inner if named else [element for element in inner if says_something(element)], f"{path}.{key}"
+            )
     elif isinstance(value, list):
         for inner in value:
             yield from leaves(inner, path)

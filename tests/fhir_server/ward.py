@@ -64,7 +64,7 @@ def resources(server: Server, query: str) -> list[dict[str, Any]]:
 
 def next_link(server: Server, query: str) -> str:
     """The address of the next page."""
-    (url,) = (one["url"] for one in json.loads(send(server, "GET", query).text)["link"] if one["relation"] == "next")
+    (url,) = (link["url"] for link in json.loads(send(server, "GET", query).text)["link"] if link["relation"] == "next")
     return str(url)
 
 

@@ -26,7 +26,10 @@ def installed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypa
             f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", "utf-8"
         )
         groups = project["entry-points"].items()
-        lines = [f"[{group}]\n" + "".join(f"{name} = {goal}\n" for name, goal in one.items()) for group, one in groups]
+        lines = [
+            f"[{group}]\n" + "".join(f"{name} = {goal}\n" for name, goal in entry_points.items())
+            for group, entry_points in groups
+        ]
         (folder / "entry_points.txt").write_text("\n".join(lines), "utf-8")
     monkeypatch.setattr(sys, "path", [str(site), *map(str, PACKAGES), *sys.path])
     importlib.invalidate_caches()

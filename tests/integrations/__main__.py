@@ -80,7 +80,7 @@ def environment(name: str, peer: Peer, python: Path, *, fresh: bool = False, new
         subprocess.CalledProcessError: uv failed; its output is in the error.
     """
     home = ENVIRONMENTS / (f"{name}-newest" if newest else name)
-    own = home / "bin" / "python"
+    peer_python = home / "bin" / "python"
     projects = [ROOT / folder / "pyproject.toml" for folder in (".", *peer.folders)]
     wanted = sha256(b"".join(path.read_bytes() for path in projects) + repr(peer).encode()).hexdigest()
     mark = home / ".installed"
@@ -90,11 +90,11 @@ def environment(name: str, peer: Peer, python: Path, *, fresh: bool = False, new
         folders = [] if peer.alone else [f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else ROOT]
         folders += [ROOT / folder for folder in peer.folders]
         editable = [word for folder in folders for word in ("--editable", folder)]
-        uv("pip", "install", "--python", own, *editable, *peer.packages)
+        uv("pip", "install", "--python", peer_python, *editable, *peer.packages)
         if newest:
-            uv("pip", "install", "--python", own, "--upgrade-package", peer.distribution, peer.distribution)
+            uv("pip", "install", "--python", peer_python, "--upgrade-package", peer.distribution, peer.distribution)
         mark.write_text(wanted)
-    return own
+    return peer_python
 
 
 def uv(*words: str | Path) -> str:
@@ -109,9 +109,11 @@ def uv(*words: str | Path) -> str:
     return subprocess.run([home / "bin" / "uv", *words], check=True, capture_output=True, text=True).stderr
 
 
-def has_newer(own: Path, distribution: str) -> bool:
+def has_newer(peer_python: Path, distribution: str) -> bool:
     """Whether a newer release of a peer can be installed into its environment."""
-    changes = uv("pip", "install", "--python", own, "--dry-run", "--upgrade-package", distribution, distribution)
+    changes = uv(
+        "pip", "install", "--python", peer_python, "--dry-run", "--upgrade-package", distribution, distribution
+    )
     return f" + {distribution.replace('_', '-')}==" in changes
 
 
@@ -136,29 +138,29 @@ def outcomes(name: str, *, fresh: bool = False, newest: bool = False) -> Iterato
         yield Outcome(name, "–", f"not run: {missing}", None)
         return
     try:
-        own = environment(name, peer, python, fresh=fresh)
-        yield run_check(name, name, peer, own)
-        if newest and has_newer(own, peer.distribution):
+        peer_python = environment(name, peer, python, fresh=fresh)
+        yield run_check(name, name, peer, peer_python)
+        if newest and has_newer(peer_python, peer.distribution):
             beyond = environment(name, peer, python, newest=True)
             yield run_check(name, f"{name}, newest", peer, beyond)
     except subprocess.CalledProcessError as error:
         yield Outcome(name, "–", f"not installed: {last_line(error.stderr)}", False)
 
 
-def run_check(folder: str, name: str, peer: Peer, own: Path) -> Outcome:
+def run_check(folder: str, name: str, peer: Peer, peer_python: Path) -> Outcome:
     """Runs `check.py` of a folder with an environment's Python."""
     asked = f"from importlib.metadata import version; print(version({peer.distribution!r}))"
-    version = subprocess.run([own, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run([peer_python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
     given = {
-        "PATH": f"{own.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{peer_python.parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT}" if peer.alone else str(HERE),
-        "MEDAGENT": str((Path(sys.executable) if peer.alone else own).with_name("medagent")),
+        "MEDAGENT": str((Path(sys.executable) if peer.alone else peer_python).with_name("medagent")),
         "NO_COLOR": "1",
     }
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty:  # a check that is ended leaves processes
         try:
             ran = subprocess.run(
-                [own, HERE / folder / "check.py"],
+                [peer_python, HERE / folder / "check.py"],
                 cwd=empty,
                 env=os.environ | given,
                 capture_output=True,

@@ -80,9 +80,9 @@ def medagent(*arguments: str) -> Any:
 
 def same_table(url: str, written: Path) -> str:
     """Grade what the other tool wrote, and run the same questions; a line for the table where both agree."""
-    own = medagent("run", "promptcblue", "--model", "mini", "--base-url", url, "--overwrite")
+    ours = medagent("run", "promptcblue", "--model", "mini", "--base-url", url, "--overwrite")
     theirs = medagent("grade", "promptcblue", "--answers", str(written), "--overwrite")
-    assert theirs["table"] == own["table"], f"{written}: another table than that of `medagent run`"
-    figures = [line for table in own["table"] for line in table["lines"]]
+    assert theirs["table"] == ours["table"], f"{written}: another table than that of `medagent run`"
+    figures = [line for table in ours["table"] for line in table["lines"]]
     assert any(0 < line["value"] < 1 for line in figures), "the endpoint's mistakes do not show"
     return f"{len(rows())} answers graded as `medagent run` grades them, {len(figures)} figures equal"

@@ -41,7 +41,9 @@ def endpoint(scripts: dict[str, tuple[str, list[Call]]], wrong: str, asked: list
         said = request["messages"]
         text = json.dumps(said, ensure_ascii=False)
         item = next(
-            one for one, (question, _) in scripts.items() if json.dumps(question, ensure_ascii=False)[1:-1] in text
+            candidate
+            for candidate, (question, _) in scripts.items()
+            if json.dumps(question, ensure_ascii=False)[1:-1] in text
         )
         asked.append(item)
         turn = sum(message["role"] == "assistant" for message in said)

@@ -156,7 +156,10 @@ def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
     assert medagent.grade(nop / "results.json", rules="fair").details["grades"][0]["rules"] == "fair"
     found = medagent.compare(nop, reference)
     assert found.gained == ("task3_1", "task3_2", "task3_3", "task3_4")
-    assert [(one.trials, one.pass_1, one.flipping) for one in found.trials or ()] == [(2, 0.0, ()), (2, 1.0, ())]
+    assert [(summary.trials, summary.pass_1, summary.flipping) for summary in found.trials or ()] == [
+        (2, 0.0, ()),
+        (2, 1.0, ()),
+    ]
     with pytest.raises(UserError, match="not a run's folder"):
         medagent.load_run(tmp_path)
 

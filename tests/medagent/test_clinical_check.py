@@ -223,8 +223,8 @@ RULINGS: dict[str, Callable[[c.Chart], Any]] = {
     [
         *(
             (f"reads {what} (", lambda chart, read=read: c.answer([read()]))
-            for what, some in READS.items()
-            for read in some
+            for what, reads in READS.items()
+            for read in reads
         ),
         *RULINGS.items(),
     ],

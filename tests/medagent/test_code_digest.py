@@ -121,9 +121,9 @@ def test_arguments_are_settings_and_part_of_the_digest(cell: Notebook) -> None:
     assert bound.settings["agent-arg"] == ['answer="[1]"']
     assert run(answers, agent_arg={"answer": "[1]"}).reused == 2
     assert run(answers(answer="[1]")).reused == 2, "an instance with the same state"
-    other = run(answers(answer="[2]"))
-    assert (other.reused, other.settings["agent-arg"]) == (0, ['answer="[2]"'])
-    row = next(iter(medagent.load_run(other.folder).rows()))
+    changed = run(answers(answer="[2]"))
+    assert (changed.reused, changed.settings["agent-arg"]) == (0, ['answer="[2]"'])
+    row = next(iter(medagent.load_run(changed.folder).rows()))
     assert row.answer == "[2]"  # type: ignore[attr-defined]  # rows are typed as their base
     assert str(run(answers(answer=object()), round="o").settings["agent-digest"]).startswith(UNKNOWN)
 

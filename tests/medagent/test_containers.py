@@ -17,7 +17,7 @@ from tests.shared_data import ROOT
 
 KUBERNETES = ROOT / "examples" / "kubernetes"
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
-FLAGS = {f"--{one.flag}" for one in options(find("medagentbench").Settings)} | {"--quiet"}
+FLAGS = {f"--{option.flag}" for option in options(find("medagentbench").Settings)} | {"--quiet"}
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,9 +55,9 @@ def test_a_manifest_fits_the_schemas_and_runs_as_nobody_who_may_do_harm(name: st
         security = {**spec["securityContext"], **container["securityContext"]}
         assert (security["runAsNonRoot"], security["readOnlyRootFilesystem"]) == (True, True)
         assert (security["allowPrivilegeEscalation"], security["capabilities"]) == (False, {"drop": ["ALL"]})
-        mounted = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounted["tmp"] == "/tmp"
-        assert set(mounted) == {one["name"] for one in spec["volumes"]}
+        assert set(mounted) == {volume["name"] for volume in spec["volumes"]}
         words = shlex.split(" ".join(container.get("args", [])))
         if "run" in words:
             words = words[words.index("run") :]

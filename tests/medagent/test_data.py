@@ -95,10 +95,19 @@ def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:
 
 def test_where_names_address_and_licence_and_a_digest_only_where_the_file_was_at_hand() -> None:
     everything = json.loads(medagent("data", "where", "--json").out)
-    assert {one["set"] for one in everything} >= {"medagentbench", "promptcblue", "simpleqa", "husimpleqa", "imapscore"}
-    assert all(one["url"].startswith("https://") and one["licence"] for one in everything)
-    assert {one["sha256"] for one in everything if one["set"] == "medagentbench"} == {*OFFICIAL_DIGESTS.values(), ""}
-    assert all((one["bytes"] is None) == (one["sha256"] == "") for one in everything)
+    assert {source["set"] for source in everything} >= {
+        "medagentbench",
+        "promptcblue",
+        "simpleqa",
+        "husimpleqa",
+        "imapscore",
+    }
+    assert all(source["url"].startswith("https://") and source["licence"] for source in everything)
+    assert {source["sha256"] for source in everything if source["set"] == "medagentbench"} == {
+        *OFFICIAL_DIGESTS.values(),
+        "",
+    }
+    assert all((source["bytes"] is None) == (source["sha256"] == "") for source in everything)
     ran = medagent("data", "where", "simpleqa")
     assert ran.code == 0
     assert "from: https://openaipublic.blob.core.windows.net/simple-evals/simple_qa_test_set.csv" in ran.out
@@ -111,8 +120,8 @@ def test_where_names_address_and_licence_and_a_digest_only_where_the_file_was_at
 
 
 def test_the_commands_of_where_are_ones_that_there_are() -> None:
-    for one in data_sources():
-        words = shlex.split(one.use)
+    for source in data_sources():
+        words = shlex.split(source.use)
         if words[0] == "medagent":
             parsed(spelled(words[1:]))
         else:

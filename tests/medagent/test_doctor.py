@@ -125,11 +125,11 @@ def test_the_price_that_is_used_is_printed_with_its_source(tmp_path: Path, monke
     assert line.startswith("$0.15/input MTok, $0.6/output MTok, $0.075/input cache read MTok")
     assert line.endswith(f"(gpt-4o-mini of openai in genai-prices {version('genai-prices')})")
     assert (ran.code, "FAIL price of unheard-of: none, so the cost of its calls is unknown" in ran.out) == (1, True)
-    own = tmp_path / "own.toml"
-    own.write_text("[models.unheard-of]\ninput = 1\noutput = 2.5\n")
-    monkeypatch.setenv("MEDAGENT_PRICES", str(own))
+    prices = tmp_path / "own.toml"
+    prices.write_text("[models.unheard-of]\ninput = 1\noutput = 2.5\n")
+    monkeypatch.setenv("MEDAGENT_PRICES", str(prices))
     line = lines(medagent("doctor", "--price", "unheard-of").out)["price of unheard-of"]
-    said_of_it = f"$1/input MTok, $2.5/output MTok (unheard-of in {own}, of no date)"
+    said_of_it = f"$1/input MTok, $2.5/output MTok (unheard-of in {prices}, of no date)"
     assert line == f"ok   price of unheard-of: {said_of_it}"
 
 

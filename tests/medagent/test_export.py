@@ -29,7 +29,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["runs.jsonl", "overall.json"])
 def test_official_files_grade_as_the_run(exported: Path, name: str, tmp_path: Path) -> None:
-    own = json.loads((exported.parent / "v2_r1_constant" / "grade.json").read_text())
+    run_grade = json.loads((exported.parent / "v2_r1_constant" / "grade.json").read_text())
     # v1 or v2 is told from the numbers, which a part of a task set does not prove: the task file is named.
     bundled, tasks = load_dataset("synthetic", "v2"), tmp_path / "tasks.json"
     tasks.write_text(json.dumps(records(bundled)), encoding="utf-8")
@@ -38,9 +38,9 @@ def test_official_files_grade_as_the_run(exported: Path, name: str, tmp_path: Pa
     alone.write_bytes((exported / name).read_bytes())
     found = medagent("grade", alone, "--tasks", tasks, "--key", key, "--json")
     graded = json.loads(found.out)
-    assert graded["overall"] == own["overall"]
-    assert [(one["task_id"], one["correct"]) for one in graded["items"]] == [
-        (one["task_id"], one["correct"]) for one in own["items"]
+    assert graded["overall"] == run_grade["overall"]
+    assert [(item["task_id"], item["correct"]) for item in graded["items"]] == [
+        (item["task_id"], item["correct"]) for item in run_grade["items"]
     ]
 
 
@@ -49,7 +49,7 @@ def test_official_summary_and_lines(exported: Path) -> None:
     lines = [json.loads(line) for line in (exported / "runs.jsonl").read_text().splitlines()]
     assert overall["total"] == len(lines) == 40
     assert overall["validation"]["completed"] == 1.0
-    right = sum(one["status"] == "completedCorrect" for one in overall["custom"]["raw_results"])
+    right = sum(result["status"] == "completedCorrect" for result in overall["custom"]["raw_results"])
     assert 0 < right < 40
     assert overall["custom"]["success rate"] == right / 40
     assert [set(line) for line in lines] == [{"index", "error", "info", "output", "time"}] * 40

@@ -45,7 +45,7 @@ def _played(folder: Path) -> None:
     replies = {}
     for row in map(json.loads, journal.read_text().splitlines()):
         said = row["transcript"]
-        replies[said[0]["content"]] = [one["content"] for one in said if one["role"] == "agent"]
+        replies[said[0]["content"]] = [message["content"] for message in said if message["role"] == "agent"]
     with ModelServer(lambda call: replies[call["messages"][0]["content"]][len(call["messages"]) // 2]) as server:
         words = ("--model", "m", "--base-url", server.url, "--round", "old", "--trials", 2)
         assert medagent("run", *words, *ids, "--results-dir", folder).code == 0
@@ -119,7 +119,7 @@ def test_no_two_lines_of_figures_look_alike(results: Path, tmp_path: Path, name:
     with (tmp_path / "groups.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     names = ("benchmark", "data", "language", "model", "judges", "table", "group", "figure")
-    assert len({tuple(row[one] for one in names) for row in rows}) == len(rows)
+    assert len({tuple(row[column] for column in names) for row in rows}) == len(rows)
     assert {row["model"] for row in rows} == {"m"}
     if name.startswith("simpleqa"):
         assert {row["language"] for row in rows} >= {"en", "hu", "all"}
@@ -141,18 +141,18 @@ def test_a_cell_that_a_spreadsheet_would_run_is_text(results: Path, tmp_path: Pa
 def test_trajectories_have_actions_as_tool_calls_and_replies_as_observations(results: Path, tmp_path: Path) -> None:
     for name in FOLDERS:
         assert medagent("export", "atif", results / name, tmp_path / name).code == 0
-    one = json.loads((tmp_path / "v2_old_m" / "task5_1.2.json").read_text())
-    assert one["schema_version"] == "ATIF-v1.8"
-    assert [step["source"] for step in one["steps"]] == ["user", "agent", "agent", "agent"]
-    assert [step["step_id"] for step in one["steps"]] == [1, 2, 3, 4]
-    calls = [step["tool_calls"][0] for step in one["steps"][1:]]
+    trajectory = json.loads((tmp_path / "v2_old_m" / "task5_1.2.json").read_text())
+    assert trajectory["schema_version"] == "ATIF-v1.8"
+    assert [step["source"] for step in trajectory["steps"]] == ["user", "agent", "agent", "agent"]
+    assert [step["step_id"] for step in trajectory["steps"]] == [1, 2, 3, 4]
+    calls = [step["tool_calls"][0] for step in trajectory["steps"][1:]]
     assert [call["function_name"] for call in calls] == ["GET", "POST", "FINISH"]
     assert calls[1]["arguments"]["body"]["resourceType"] == "MedicationRequest"
-    result = one["steps"][1]["observation"]["results"][0]
+    result = trajectory["steps"][1]["observation"]["results"][0]
     assert result["source_call_id"] == calls[0]["tool_call_id"]
     assert '"Bundle"' in result["content"]
-    assert one["final_metrics"]["total_prompt_tokens"] == sum(
-        step["metrics"]["prompt_tokens"] for step in one["steps"][1:]
+    assert trajectory["final_metrics"]["total_prompt_tokens"] == sum(
+        step["metrics"]["prompt_tokens"] for step in trajectory["steps"][1:]
     )
 
 
@@ -206,14 +206,14 @@ def test_tool_calls_are_exported_as_the_model_made_them(called: Path, tmp_path: 
         assert done.code == 0, done.err
     row = json.loads((tmp_path / "jsonl").read_text())
     messages = row["messages"]
-    assert [one["role"] for one in messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
     made = [
-        [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in one["tool_calls"]]
-        for one in messages
-        if one["role"] == "assistant"
+        [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]]
+        for message in messages
+        if message["role"] == "assistant"
     ]
     assert made == list(CALLS)
-    assert [one["tool_call_id"] for one in messages] == [None, None, "c0", "c1", None]
+    assert [message["tool_call_id"] for message in messages] == [None, None, "c0", "c1", None]
     assert (messages[1]["content"], row["reasoning"][1]) == ("I look.", "so")
     first, second = (datetime.fromisoformat(time) for time in row["times"] if time)
     assert first < second
@@ -222,13 +222,13 @@ def test_tool_calls_are_exported_as_the_model_made_them(called: Path, tmp_path: 
     steps = json.loads(file.read_text())["steps"]
     assert [call["function_name"] for call in steps[1]["tool_calls"]] == ["get_patient", "get_patient"]
     assert steps[1]["tool_calls"][0]["arguments"] == {"identifier": "S1"}
-    assert [one["source_call_id"] for one in steps[1]["observation"]["results"]] == ["c0", "c1"]
+    assert [result["source_call_id"] for result in steps[1]["observation"]["results"]] == ["c0", "c1"]
     assert (steps[1]["timestamp"], steps[1]["metrics"]["prompt_tokens"]) == (row["times"][1], 5)
 
     spans = json.loads((tmp_path / "otel").read_text())["resourceSpans"][0]["scopeSpans"][0]["spans"]
     tools = [span for span in spans if span["name"].startswith("execute_tool")]
     assert [_attributes(span)["gen_ai.tool.call.arguments"] for span in tools] == [
-        one[2] for row in CALLS for one in row
+        call[2] for row in CALLS for call in row
     ]
     [event] = spans[0]["events"]
     assert event["name"] == "gen_ai.evaluation.result"
@@ -238,18 +238,18 @@ def test_tool_calls_are_exported_as_the_model_made_them(called: Path, tmp_path: 
 
 
 def _attributes(entry: dict[str, Any]) -> dict[str, Any]:
-    return {one["key"]: next(iter(one["value"].values())) for one in entry["attributes"]}
+    return {attribute["key"]: next(iter(attribute["value"].values())) for attribute in entry["attributes"]}
 
 
 def test_tool_calls_and_model_calls_are_events_of_inspect(called: Path, tmp_path: Path) -> None:
     log_module = pytest.importorskip("inspect_ai.log", reason="needs the extra inspect")
     assert medagent("export", "inspect", called, tmp_path / "run.json").code == 0
     [sample] = log_module.read_eval_log(str(tmp_path / "run.json")).samples
-    assert [(one.id, one.function) for one in sample.events if one.event == "tool"] == [
+    assert [(event.id, event.function) for event in sample.events if event.event == "tool"] == [
         (name, function) for row in CALLS for name, function, _ in row
     ]
-    models = [one for one in sample.events if one.event == "model"]
-    assert [len(one.input) for one in models] == [1, 4]
+    models = [event for event in sample.events if event.event == "model"]
+    assert [len(event.input) for event in models] == [1, 4]
     assert sample.target
 
 
@@ -362,10 +362,10 @@ def test_mlflow_gets_settings_figures_and_files(results: Path, tmp_path: Path, m
     logged = sys.modules["mlflow"].logged
     assert logged[:2] == [("uri", "sqlite:///here.db"), ("run", "place of medagent", "v2_old_m")]
     assert logged[-1] == ("ended", "r1")
-    told = {one[1]: one[2] for one in logged if one[0] in ("param", "metric")}
+    told = {entry[1]: entry[2] for entry in logged if entry[0] in ("param", "metric")}
     assert (told["benchmark"], told["version"], told["model"]) == ("medagentbench", "v2", "m")
     assert (told["rate"], told["n"], told["group/task5"]) == (1.0, 20.0, 1.0)
-    assert {one[1] for one in logged if one[0] == "artifact"} >= {"run.json", "episodes.jsonl", "results.json"}
+    assert {entry[1] for entry in logged if entry[0] == "artifact"} >= {"run.json", "episodes.jsonl", "results.json"}
     failed = medagent("export", "mlflow", results / "v2_old_m", "http://nobody:1")
     assert (failed.code, failed.err) == (1, "medagent: http://nobody:1: no server there\n")
     monkeypatch.setitem(sys.modules, "mlflow", None)

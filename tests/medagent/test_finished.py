@@ -36,9 +36,9 @@ def test_a_finished_folder_is_shown_graded_and_compared_and_nothing_in_it_change
     shown = medagent("show", folder)
     assert shown.code == 0, shown.err
     assert summary in shown.out
-    one = medagent("show", folder, item)
-    assert one.code == 0, one.err
-    assert said in one.out
+    details = medagent("show", folder, item)
+    assert details.code == 0, details.err
+    assert said in details.out
     graded = medagent("grade", folder)
     assert graded.code == 0, graded.err
     compared = medagent("compare", folder, folder)
@@ -61,7 +61,7 @@ def test_data_sets_of_two_benchmarks_are_no_siblings(tmp_path: Path, monkeypatch
     for name in ("medagentbench", "psb-300"):
         assert medagent("run", name, "--agent", "nop", "--limit", 2, "--quiet").code == 0
     first, second = sorted(Path("results").iterdir())
-    for other in (second, second / "results.json"):
-        ran = medagent("compare", first, other)
-        said = f"medagent: {first} is a run of psb-300, and {other} one of medagentbench; compare runs of one benchmark"
+    for given in (second, second / "results.json"):
+        ran = medagent("compare", first, given)
+        said = f"medagent: {first} is a run of psb-300, and {given} one of medagentbench; compare runs of one benchmark"
         assert (ran.code, ran.out, ran.err) == (1, "", f"{said}\n")

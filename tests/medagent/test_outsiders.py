@@ -94,8 +94,8 @@ def test_a_run_is_shown_graded_reported_and_listed(name: str, results: Path, tmp
 
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_are_compared_item_by_item(name: str, results: Path) -> None:
-    other = next(path for path in results.iterdir() if path.name.startswith(name) and path.name != FOLDERS[name])
-    compared = json.loads(command("compare", results / FOLDERS[name], other, "--json").out)
+    second = next(path for path in results.iterdir() if path.name.startswith(name) and path.name != FOLDERS[name])
+    compared = json.loads(command("compare", results / FOLDERS[name], second, "--json").out)
     lost = {"capitals": ["Hungary", "Austria"], "births": ["B2", "B3", "B4", "B5", "B6"]}
     assert sorted(compared["lost"]) == sorted(lost[name])
 
@@ -157,7 +157,7 @@ def test_mcp_clients_play_its_tasks(tmp_path: Path) -> None:
     settings = FhirSettings(results_dir=tmp_path)
     asyncio.run(serving(find_fhir("births"), settings, play, idle=60, say=lambda _: None, names_tasks=True))
     report = medagent.grade(tmp_path / "births_r1_mcp")
-    assert [(one.item, one.correct) for one in report.items] == [("B6", True)]
+    assert [(item.item, item.correct) for item in report.items] == [("B6", True)]
 
 
 class Silent(Model):
@@ -174,7 +174,7 @@ def test_agents_of_a2a_are_assessed(tmp_path: Path) -> None:
     with HttpEpisodes(benchmark, "http://localhost:1", {}) as episodes:
         assessor = Assessor(benchmark, {"results_dir": tmp_path}, episodes)
         report = asyncio.run(assessor.run(Assessment.read("http://localhost:2"), "purple", Silent))
-    assert {one.item for one in report.items if one.correct} == {"B1"}
+    assert {item.item for item in report.items if item.correct} == {"B1"}
     assert report.owed == ("B6#1",)
 
 

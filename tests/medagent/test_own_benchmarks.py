@@ -254,9 +254,9 @@ def test_an_error_while_items_are_read_names_the_code_and_the_data(
     (folder,) = Path("results").iterdir()
     with Path("quiz.jsonl").open("a") as file:
         file.write(f"{bad}\n")
-    own = ("--benchmark", "quiz.py:Quiz")
-    for words in (run, ("grade", folder, *own), ("leaderboard", folder, *own), ("report", folder, *own)):
+    code = ("--benchmark", "quiz.py:Quiz")
+    for words in (run, ("grade", folder, *code), ("leaderboard", folder, *code), ("report", folder, *code)):
         ran = medagent(*words)
         assert (ran.code, ran.err) == (1, f"medagent: quiz.py:Quiz: {problem}\n"), words
-    shown = medagent("show", folder, *own)
+    shown = medagent("show", folder, *code)
     assert (shown.code, shown.err.count("\n"), problem in shown.err) == (0, 1, True)

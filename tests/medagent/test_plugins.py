@@ -57,8 +57,8 @@ def test_a_benchmark_of_somebody_elses_is_run_killed_continued_shown_and_compare
     units = [json.loads(line)["unit"] for line in journal.read_text().splitlines()]
     assert len(units) == len(set(units)) == 72
     assert "60       72" in outsider(tmp_path, "show", folder).out
-    one = outsider(tmp_path, "show", folder, "3+1#2").out
-    assert "answer: 3" in one
+    details = outsider(tmp_path, "show", folder, "3+1#2").out
+    assert "answer: 3" in details
     assert outsider(tmp_path, "run", "sums", "--largest", "5", "--agent", "counter", "--trials", "2").code == 0
     compared = outsider(tmp_path, "compare", folder, tmp_path / "results" / "sums_r1_Counter")
     assert "Only B right: 3+0, 3+1, 3+2, 3+3, 3+4, 3+5" in compared.out

@@ -197,19 +197,19 @@ def test_code_that_is_named_reads_a_run_and_an_installed_benchmark_stays_its_own
     for round_ in ("r1", "r2"):
         assert medagent(*words, "--round", round_).code == 0
     assert Path("live.html").is_file()
-    one, two = "results/sums_r1_Counter", "results/sums_r2_Counter"
-    assert "--benchmark sums.py:Sums" in medagent("show", one).err
+    first, second = "results/sums_r1_Counter", "results/sums_r2_Counter"
+    assert "--benchmark sums.py:Sums" in medagent("show", first).err
     code = ("--benchmark", "sums.py:Sums")
-    assert "answer: 3" in medagent("show", one, "3+0", *code).out
-    assert medagent("grade", one, *code).code == 0
-    assert medagent("compare", one, two, *code).code == 0
-    assert medagent("report", one, two, "-o", "sums.html", *code).code == 0
-    board = medagent("leaderboard", one, "good", *code)
+    assert "answer: 3" in medagent("show", first, "3+0", *code).out
+    assert medagent("grade", first, *code).code == 0
+    assert medagent("compare", first, second, *code).code == 0
+    assert medagent("report", first, second, "-o", "sums.html", *code).code == 0
+    board = medagent("leaderboard", first, "good", *code)
     assert board.code == 0, board.err
     assert "sums" in board.out
     assert "MedAgentBench" in board.out
     for form in ("jsonl", "csv", "atif", "otel"):
-        assert medagent("export", form, one, f"sums-{form}", *code).code == 0
+        assert medagent("export", form, first, f"sums-{form}", *code).code == 0
 
 
 def test_no_file_of_a_run_is_a_pickle(finished: Path) -> None:

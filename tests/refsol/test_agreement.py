@@ -75,7 +75,7 @@ def test_files_that_people_labelled(tmp_path: Path) -> None:
     )
     labels = [Labelled("3", "not_attempted"), Labelled("b/en", "incorrect"), Labelled("4", None)]
     assert read_labels(lines, LABELS) == labels
-    assert [one.label for one in read_labels(lines, ())] == ["Not attempted", "INCORRECT", None]
+    assert [label.label for label in read_labels(lines, ())] == ["Not attempted", "INCORRECT", None]
     table = tmp_path / "labels.csv"
     table.write_text("id,label\r\na,correct\r\nb,\r\n", encoding="utf-8-sig")
     assert read_labels(table, LABELS) == [Labelled("a", "correct"), Labelled("b", None)]

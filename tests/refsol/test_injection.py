@@ -119,13 +119,13 @@ ASKED = [injected for injected in PLACES.values() if injected.asks == "say"]
 
 
 @pytest.mark.parametrize("answer", SAID)
-@pytest.mark.parametrize("injected", ASKED, ids=lambda one: one.form)
+@pytest.mark.parametrize("injected", ASKED, ids=lambda injected: injected.form)
 def test_the_number_as_an_element_of_its_own_was_said(injected: Injected, answer: str) -> None:
     assert injected.harmed(answer, [])
 
 
 @pytest.mark.parametrize("answer", NOT_SAID)
-@pytest.mark.parametrize("injected", ASKED, ids=lambda one: one.form)
+@pytest.mark.parametrize("injected", ASKED, ids=lambda injected: injected.form)
 def test_the_number_among_other_words_was_not_said(injected: Injected, answer: str | None) -> None:
     assert not injected.harmed(answer, [])
 

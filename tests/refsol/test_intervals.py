@@ -58,7 +58,7 @@ def test_tangos_interval() -> None:
         edge = 1.959964**2 / (n + 1.959964**2)
         assert bounds(tango(0, 0, n)) == pytest.approx((-edge, edge))
     assert tango(5, 0, 5).high == 1
-    assert bounds(tango(3, 8, 40)) == pytest.approx(tuple(-one for one in reversed(bounds(tango(8, 3, 40)))))
+    assert bounds(tango(3, 8, 40)) == pytest.approx(tuple(-bound for bound in reversed(bounds(tango(8, 3, 40)))))
     with pytest.raises(ValueError, match="3 and 3 discordant pairs of 5"):
         tango(3, 3, 5)
 
@@ -106,8 +106,8 @@ def test_patients_are_sampled_across_types() -> None:
     """A patient who is hard in each of ten types; the types' own rates are no error."""
     types = [[(float(number % 2), 1.0) for number in range(20)] for _ in range(10)]
     shared = share_interval(rows(types, [f"p{number}" for _ in range(10) for number in range(20)]))
-    own = share_interval(rows(types))
-    assert shared.high - shared.low > 2.5 * (own.high - own.low)
+    independent = share_interval(rows(types))
+    assert shared.high - shared.low > 2.5 * (independent.high - independent.low)
     assert bounds(shared) == pytest.approx(bounds(wilson(10, 20)), abs=0.02)
 
 
@@ -183,14 +183,14 @@ def test_interval_and_p_never_contradict_each_other() -> None:
         assert not contradicts(difference_of(parts))
 
 
-@pytest.mark.parametrize(("types", "each", "trials"), [(10, 30, 1), (10, 3, 1), (10, 10, 3), (1, 20, 3)])
-def test_equal_agents_differ_in_one_of_twenty_comparisons(types: int, each: int, trials: int) -> None:
+@pytest.mark.parametrize(("types", "per_type", "trials"), [(10, 30, 1), (10, 3, 1), (10, 10, 3), (1, 20, 3)])
+def test_equal_agents_differ_in_one_of_twenty_comparisons(types: int, per_type: int, trials: int) -> None:
     generator = random.Random(5)
     rejected = 0
     for _ in range(400):
         parts = []
         for _ in range(types):
-            rates = [generator.betavariate(0.5, 0.5) for _ in range(each)]
+            rates = [generator.betavariate(0.5, 0.5) for _ in range(per_type)]
             runs = (
                 [sum(generator.random() < rate for _ in range(trials)) / trials for rate in rates] for _ in range(2)
             )

@@ -28,7 +28,12 @@ def reading(time: str = "2023-11-13T05:00:00+00:00", code: str = "MG", patient: 
 
 def bundle(*resources: dict[str, Any], following: str = "", **more: Any) -> dict[str, Any]:
     links = [{"relation": "next", "url": following}] if following else []
-    return {"resourceType": "Bundle", "entry": [{"resource": one} for one in resources], "link": links, **more}
+    return {
+        "resourceType": "Bundle",
+        "entry": [{"resource": resource} for resource in resources],
+        "link": links,
+        **more,
+    }
 
 
 def get(url: str, body: dict[str, Any] | None = None) -> Read:
@@ -120,10 +125,12 @@ def test_errors_and_what_an_agent_says_itself_are_no_reads() -> None:
 def test_every_answered_get_of_the_published_runner_is_a_read(name: str) -> None:
     for line in need(SHARED / "medagentbench" / name).read_text(encoding="utf-8").splitlines():
         episode = json.loads(line)
-        messages = [HistoryMessage(one["role"], one["content"]) for one in episode["messages"]]
-        end = next((place for place, one in enumerate(messages) if one.is_post_action), len(messages))
+        messages = [HistoryMessage(message["role"], message["content"]) for message in episode["messages"]]
+        end = next((place for place, message in enumerate(messages) if message.is_post_action), len(messages))
         answered = [
-            one for one in messages[:end] if one.content.startswith("Here is the response from the GET request")
+            message
+            for message in messages[:end]
+            if message.content.startswith("Here is the response from the GET request")
         ]
-        resources = [one for one in answered if "resourceType" in one.content]
+        resources = [message for message in answered if "resourceType" in message.content]
         assert len(reads_before_post(messages)) == len(resources), episode["name"]

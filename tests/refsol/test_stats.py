@@ -71,7 +71,7 @@ def test_the_p_of_a_bootstrap_and_its_interval_agree(shift: float) -> None:
     generator = random.Random(3)
     for rounded in (1, 6):
         draws = [round(generator.gauss(shift, 1), rounded) for _ in range(1000)]
-        for values in (draws, [-one for one in draws]):
+        for values in (draws, [-draw for draw in draws]):
             interval = percentile(values)
             assert (interval.low > 0 or interval.high < 0) == (bootstrap_p(values) < 0.05)
     assert bootstrap_p([0.0] * 10) == 1

@@ -28,7 +28,7 @@ def test_several_trials() -> None:
     assert found.at == pytest.approx((1 / 2, (5 / 6 + 1) / 3, 2 / 3, 2 / 3))
     assert found.hat == pytest.approx((1 / 2, (1 / 6 + 1) / 3, 1 / 3, 1 / 3))
     for means, intervals in ((found.at, found.at_intervals), (found.hat, found.hat_intervals)):
-        assert all(one.low < mean < one.high for mean, one in zip(means, intervals, strict=True))
+        assert all(interval.low < mean < interval.high for mean, interval in zip(means, intervals, strict=True))
 
 
 def test_one_trial_has_wilsons_interval() -> None:

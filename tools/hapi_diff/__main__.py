@@ -34,15 +34,15 @@ class Difference:
 
     case: Case
     hapi: Answer
-    own: Answer
+    ours: Answer
 
     @property
     def cluster(self) -> tuple[str, ...]:
         """What is the same in differences of one cause."""
-        first, second = _signature(self.hapi), _signature(self.own)
+        first, second = _signature(self.hapi), _signature(self.ours)
         if first == second:
             first, second = "order or content", ""
-        return (self.case.tier, self.case.rule, str(self.hapi.status), str(self.own.status), first, second)
+        return (self.case.tier, self.case.rule, str(self.hapi.status), str(self.ours.status), first, second)
 
 
 def _signature(answer: Answer) -> str:
@@ -53,34 +53,39 @@ def _signature(answer: Answer) -> str:
 def compare(case: Case, expected: list[Answer], actual: list[Answer]) -> Difference | None:
     """The first page that differs; a page that one of them lacks follows from what the page before it says."""
     pairs = zip(expected, actual, strict=False)
-    return next((Difference(case, one, other) for one, other in pairs if answers.key(one) != answers.key(other)), None)
+    return next(
+        (Difference(case, theirs, ours) for theirs, ours in pairs if answers.key(theirs) != answers.key(ours)), None
+    )
 
 
 def clustered(differences: list[Difference]) -> list[list[Difference]]:
     """The differences by cause, the commonest first."""
     clusters: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
-    for one in differences:
-        clusters[one.cluster].append(one)
+    for difference in differences:
+        clusters[difference.cluster].append(difference)
     return sorted(clusters.values(), key=len, reverse=True)
 
 
 def show(clusters: list[list[Difference]]) -> None:
     """The clusters, each with its shortest request."""
     for cluster in clusters:
-        one = min(cluster, key=lambda each: len(each.case.url) + len(each.case.body or ""))
-        print(f"\n{len(cluster)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
-        print(f"  {one.case.method} {one.case.url}  {(one.case.body or '')[:300]}")
-        if one.hapi.headers != one.own.headers:
-            for name in sorted(one.hapi.headers.keys() | one.own.headers.keys()):
-                if one.hapi.headers.get(name) != one.own.headers.get(name):
-                    print(f"  {name}: HAPI {one.hapi.headers.get(name)}, here {one.own.headers.get(name)}")
-        if one.hapi.entries != one.own.entries:
-            print(f"  HAPI {one.hapi.entries[:10]}\n  here {one.own.entries[:10]}")
+        shortest = min(cluster, key=lambda difference: len(difference.case.url) + len(difference.case.body or ""))
+        print(
+            f"\n{len(cluster)} × {shortest.case.tier} {shortest.case.rule}: "
+            f"{shortest.hapi.status} HAPI, {shortest.ours.status} here"
+        )
+        print(f"  {shortest.case.method} {shortest.case.url}  {(shortest.case.body or '')[:300]}")
+        if shortest.hapi.headers != shortest.ours.headers:
+            for name in sorted(shortest.hapi.headers.keys() | shortest.ours.headers.keys()):
+                if shortest.hapi.headers.get(name) != shortest.ours.headers.get(name):
+                    print(f"  {name}: HAPI {shortest.hapi.headers.get(name)}, here {shortest.ours.headers.get(name)}")
+        if shortest.hapi.entries != shortest.ours.entries:
+            print(f"  HAPI {shortest.hapi.entries[:10]}\n  here {shortest.ours.entries[:10]}")
         else:
-            pairs = zip(one.hapi.body, one.own.body, strict=False)
+            pairs = zip(shortest.hapi.body, shortest.ours.body, strict=False)
             start = next((at for at, (left, right) in enumerate(pairs) if left != right), 0)
-            print(f"  HAPI {one.hapi.body[max(0, start - 60) : start + 200]!r}")
-            print(f"  here {one.own.body[max(0, start - 60) : start + 200]!r}")
+            print(f"  HAPI {shortest.hapi.body[max(0, start - 60) : start + 200]!r}")
+            print(f"  here {shortest.ours.body[max(0, start - 60) : start + 200]!r}")
 
 
 def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]]:
@@ -133,16 +138,16 @@ def main() -> None:
     clusters = clustered(differences)
     show(clusters[: options.show])
     if options.docs:
-        shown = [[(one.case, one.hapi, one.own) for one in cluster] for cluster in clusters]
+        shown = [[(difference.case, difference.hapi, difference.ours) for difference in cluster] for cluster in clusters]
         report.put_into(options.docs, report.tables(plan, len(starts), results, shown))
     if options.list:
-        lines = (f"{' '.join(one.cluster)}\t{one.case.method} {one.case.url}\n" for one in differences)
+        lines = (f"{' '.join(difference.cluster)}\t{difference.case.method} {difference.case.url}\n" for difference in differences)
         options.list.write_text("".join(lines), "utf-8")
     print()
     for tier in TIERS:
-        equal, other = results[tier, "equal"], results[tier, "different"]
-        if equal + other:
-            share = f"{equal} of {equal + other} equal ({100 * equal / (equal + other):.1f} %)"
+        equal, different = results[tier, "equal"], results[tier, "different"]
+        if equal + different:
+            share = f"{equal} of {equal + different} equal ({100 * equal / (equal + different):.1f} %)"
             print(
                 f"{tier}: {share}; {results[tier, 'status']} of other status; {results[tier, 'unstable']} not counted"
             )

@@ -41,7 +41,7 @@ def _search(g: Values) -> Case:
 
 def _read(g: Values) -> Case:
     kind = g.pick(*TYPES)
-    name = g.some(kind)["id"] if g.random.random() < 0.9 else g.pick("nope", "S1", "99999999")
+    name = g.resource_of(kind)["id"] if g.random.random() < 0.9 else g.pick("nope", "S1", "99999999")
     tail = g.random.choices(
         ("", "/_history/1", "/_history", "/_history/2", "?_summary=true", "?_elements=id"), (8, 1, 1, 1, 1, 1)
     )[0]
@@ -55,7 +55,7 @@ def _create(g: Values) -> Case:
 
 def _update(g: Values) -> Case:
     kind = g.pick("Patient", "Observation", "Condition")
-    resource = json.loads(json.dumps(g.some(kind)))
+    resource = json.loads(json.dumps(g.resource_of(kind)))
     if kind == "Patient":
         resource["active"] = g.pick(True, False)
     else:

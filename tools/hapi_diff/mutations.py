@@ -55,13 +55,13 @@ def mutated(texts: list[str], count: int, seed: int = 1) -> Iterator[tuple[str, 
 def _places(value: Json) -> Iterator[Place]:
     """Every key of every object, in order, except those that identify the resource."""
     if isinstance(value, list):
-        for one in value:
-            yield from _places(one)
+        for child in value:
+            yield from _places(child)
     elif isinstance(value, dict):
-        for key, one in value.items():
+        for key, child in value.items():
             if key not in ("resourceType", "id", "div") and key != "meta":
                 yield value, key
-                yield from _places(one)
+                yield from _places(child)
 
 
 def _pick(chance: random.Random, places: list[Place], matches: Callable[[Json, str], bool]) -> Place | None:

@@ -87,10 +87,10 @@ def ask_hapi(base: str, seed: int) -> Iterator[Json]:
                 element.pop(name, None)
         del made["differential"]
         uploads.append(made)
-    for one in uploads:
-        answer = client.send(Case.with_json("PUT", f"{one['resourceType']}/{one['id']}", one))
+    for upload in uploads:
+        answer = client.send(Case.with_json("PUT", f"{upload['resourceType']}/{upload['id']}", upload))
         if answer.status not in (200, 201):
-            raise SystemExit(f"{base} refused {one['resourceType']}/{one['id']}: {answer.raw[:300]}")
+            raise SystemExit(f"{base} refused {upload['resourceType']}/{upload['id']}: {answer.raw[:300]}")
     yield {"uploads": uploads}
     seen, counts = set(), {True: 0, False: 0}
     for resource in resources(seed):
@@ -118,8 +118,8 @@ def compared() -> Iterator[tuple[str, Words, Words]]:
     """Each resource, what HAPI finds wrong with it, and what this server finds wrong."""
     uploads, rows = recorded()
     with Server.open(None) as server:
-        for one in uploads:
-            target, body = f"/fhir/{one['resourceType']}/{one['id']}", json.dumps(one).encode()
+        for upload in uploads:
+            target, body = f"/fhir/{upload['resourceType']}/{upload['id']}", json.dumps(upload).encode()
             assert server.handle(Request("PUT", target, list(JSON.items()), body)).status == 201
         for text, expected in rows:
             target = f"/fhir/{json.loads(text)['resourceType']}/$validate"
@@ -137,12 +137,12 @@ def main() -> None:
         lines = [json.dumps(row, ensure_ascii=False) for row in ask_hapi(options.hapi, options.seed)]
         RECORDING.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
     counts: dict[tuple[bool, str], int] = {}
-    for text, expected, own in compared():
-        equal = "the same words" if sorted(expected) == sorted(own) else "the same verdict"
-        equal = equal if bool(expected) == bool(own) else "another verdict"
+    for text, expected, ours in compared():
+        equal = "the same words" if sorted(expected) == sorted(ours) else "the same verdict"
+        equal = equal if bool(expected) == bool(ours) else "another verdict"
         counts[bool(expected), equal] = counts.get((bool(expected), equal), 0) + 1
         if options.all and equal != "the same words":
-            print(f"{equal}: {text}\n  HAPI {expected}\n  here {own}")
+            print(f"{equal}: {text}\n  HAPI {expected}\n  here {ours}")
     for (broken, equal), count in sorted(counts.items()):
         print(f"{'broken' if broken else 'valid'} to HAPI, {equal}: {count}")
 

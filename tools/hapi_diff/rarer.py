@@ -44,7 +44,7 @@ def _rarer_pairs(g: Values, kind: str) -> list[tuple[str, str]]:
         ("_pretty", g.pick("true", "false")),
         ("_security", "x"),
         ("_profile", "http://nope"),
-        ("_id", ",".join(str(g.some(kind)["id"]) for _ in range(3))),
+        ("_id", ",".join(str(g.resource_of(kind)["id"]) for _ in range(3))),
         ("_has:Observation:patient:code", "K"),
         ("_filter", "status eq final"),
         ("_list", "x"),

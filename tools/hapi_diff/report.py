@@ -27,15 +27,15 @@ def tables(plan: Plan, starts: int, results: Counter[tuple[str, str]], clusters:
         "|---|---|---|---|",
     ]
     for tier in TIERS:
-        equal, other = results[tier, "equal"], results[tier, "different"]
-        if equal + other:
-            share = f"{equal:,} ({100 * equal / (equal + other):.1f} %)"
-            lines.append(f"| {tier} | {equal + other:,} | {share} | {results[tier, 'unstable']} |")
+        equal, different = results[tier, "equal"], results[tier, "different"]
+        if equal + different:
+            share = f"{equal:,} ({100 * equal / (equal + different):.1f} %)"
+            lines.append(f"| {tier} | {equal + different:,} | {share} | {results[tier, 'unstable']} |")
     lines += ["", "What differed, by cause, each with its shortest request:", "", "| times | tier | request | how |"]
     lines.append("|---|---|---|---|")
     for cluster in clusters:
-        case, hapi, own = min(cluster, key=lambda one: len(one[0].url) + len(one[0].body or ""))
-        lines.append(f"| {len(cluster)} | {case.tier} | {_request(case)} | {_how(hapi, own)} |")
+        case, hapi, ours = min(cluster, key=lambda difference: len(difference[0].url) + len(difference[0].body or ""))
+        lines.append(f"| {len(cluster)} | {case.tier} | {_request(case)} | {_how(hapi, ours)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -45,14 +45,14 @@ def _request(case: Case) -> str:
     return f"`{re.sub(r'[`|]', '?', text)}`"
 
 
-def _how(hapi: Answer, own: Answer) -> str:
-    if hapi.status != own.status:
-        return f"{hapi.status} at HAPI, {own.status} here"
-    if hapi.headers.get("content-type") != own.headers.get("content-type"):
+def _how(hapi: Answer, ours: Answer) -> str:
+    if hapi.status != ours.status:
+        return f"{hapi.status} at HAPI, {ours.status} here"
+    if hapi.headers.get("content-type") != ours.headers.get("content-type"):
         return f"{hapi.headers.get('content-type', 'nothing').partition(';')[0]} at HAPI"
-    if hapi.entries != own.entries:
-        return "the order of entries" if sorted(hapi.entries) == sorted(own.entries) else "which entries"
-    totals = [re.search(r'"total": (\d+)', one.body) for one in (hapi, own)]
+    if hapi.entries != ours.entries:
+        return "the order of entries" if sorted(hapi.entries) == sorted(ours.entries) else "which entries"
+    totals = [re.search(r'"total": (\d+)', answer.body) for answer in (hapi, ours)]
     if [total and total[1] for total in totals] != [totals[0] and totals[0][1]] * 2:
         return "`total`"
     return "the text"

@@ -119,7 +119,7 @@ def search(g: Values, *, modified: bool) -> Case:
             [(name, f"{value},{_value(g.random, parameter)}"), (name, value)],
         )
     pairs.append(("_count", g.pick("2", "5", "50")))
-    query = "&".join(f"{key}={quote(one, safe='/:,')}" for key, one in pairs)
+    query = "&".join(f"{key}={quote(argument, safe='/:,')}" for key, argument in pairs)
     return Case("GET", f"{kind}?{query}")
 
 
@@ -159,12 +159,14 @@ def _pointers(kind: str) -> Iterator[str]:
             yield path
             yield f"{path}/0" if element.many else path
             if not is_primitive(declared.name) and declared.name not in ("Resource", "Extension"):
-                yield from (f"{path}{'/0' if element.many else ''}/{one.name}" for one in elements(declared.name)[2:5])
+                yield from (
+                    f"{path}{'/0' if element.many else ''}/{child.name}" for child in elements(declared.name)[2:5]
+                )
 
 
 def _patch(g: Values) -> Case:
     kind = g.pick("Patient", "Observation", "Condition")
-    target = f"{kind}/{g.some(kind)['id']}"
+    target = f"{kind}/{g.resource_of(kind)['id']}"
     operation = {"op": g.pick("add", "replace", "remove", "test"), "path": g.pick(*_pointers(kind))}
     operation["value"] = g.pick(*JSON_VALUES)
     content = {"Content-Type": g.pick(*["application/json-patch+json"] * 8, *PATCH_TYPES)}

@@ -73,10 +73,10 @@ def compared(
 def shares(results: Iterable[tuple[str, list[str], list[str]]]) -> dict[str, tuple[int, int]]:
     """By kind of resource and HAPI's verdict: how many get the same verdict here, and how many there are."""
     counted: dict[str, tuple[int, int]] = {}
-    for name, expected, own in results:
+    for name, expected, ours in results:
         kind = f"{'changed' if ': ' in name else 'example'}, {'invalid' if expected else 'valid'} to HAPI"
         equal, all_ = counted.get(kind, (0, 0))
-        counted[kind] = equal + (bool(expected) == bool(own)), all_ + 1
+        counted[kind] = equal + (bool(expected) == bool(ours)), all_ + 1
     return counted
 
 
@@ -94,9 +94,9 @@ def main() -> None:
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in verdicts)
         VERDICTS.write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
     results = list(compared(options.examples, recorded(), options.seed))
-    for name, expected, own in results:
-        if options.all and bool(expected) != bool(own):
-            print(f"{name}\n  HAPI {[text[:300] for text in expected[:3]]}\n  here {own[:3]}")
+    for name, expected, ours in results:
+        if options.all and bool(expected) != bool(ours):
+            print(f"{name}\n  HAPI {[text[:300] for text in expected[:3]]}\n  here {ours[:3]}")
     for kind, (equal, all_) in sorted(shares(results).items()):
         print(f"{kind}: {equal} of {all_} ({100 * equal / all_:.1f} %)")
 

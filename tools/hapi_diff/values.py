@@ -60,13 +60,13 @@ class Values:
         """One of the items."""
         return self.random.choice(items)
 
-    def some(self, kind: str) -> Json:
+    def resource_of(self, kind: str) -> Json:
         """A resource of a type that is there."""
         return self.random.choice(self.by_type[kind])
 
     def patient(self) -> str:
         """The id of a patient, now and then of none."""
-        return "S0000000" if self.random.random() < 0.03 else str(self.some("Patient")["id"])
+        return "S0000000" if self.random.random() < 0.03 else str(self.resource_of("Patient")["id"])
 
     def date(self) -> str:
         """A date with a prefix, as in searches."""
@@ -114,7 +114,7 @@ def likely_pairs(g: Values, kind: str) -> list[tuple[str, str]]:
             ("family", g.pick(*NAMES)),
             ("given", g.pick(*NAMES)),
             ("birthdate", g.date()),
-            ("birthdate", g.some("Patient").get("birthDate", "1950-01-01")),
+            ("birthdate", g.resource_of("Patient").get("birthDate", "1950-01-01")),
             ("gender", g.pick("male", "female")),
             ("identifier", g.patient()),
             ("_id", g.patient()),

@@ -92,7 +92,7 @@ def check(sdist: Path, wheel: Path) -> None:
     files = contents(wheel)
     missing = [f"{package}/py.typed" for package in PACKAGES if f"{package}/py.typed" not in files]
     licences = ("LICENSE", "NOTICE", "licenses/CC0-1.0.txt")
-    missing += [name for name in licences if not any(one.endswith(f"licenses/{name}") for one in files)]
+    missing += [name for name in licences if not any(file.endswith(f"licenses/{name}") for file in files)]
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     missing += [

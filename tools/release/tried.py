@@ -38,12 +38,12 @@ def expect(holds: bool, text: str) -> None:
 def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
     """A run, its grade and its report, the server's help, and the sample project's tests; by one Python."""
     home = folder / f"env-{python.parent.parent.name}-{abs(hash(python))}"
-    own = environment(python, home)
+    interpreter = environment(python, home)
     constraints = ROOT / "constraints" / "constraints.txt"
-    pip(own, "--only-binary", ":all:", "--constraint", constraints, wheel)  # no package needs a compiler
+    pip(interpreter, "--only-binary", ":all:", "--constraint", constraints, wheel)  # no package needs a compiler
     empty = folder / f"{home.name}-empty"
     empty.mkdir()
-    medagent = own.parent / "medagent"
+    medagent = interpreter.parent / "medagent"
     version = inside(empty, medagent, "--version").split()[1].rstrip(",")
     expect(version == wheel.name.split("-")[1], f"{wheel.name} says that it is {version}")
     inside(empty, medagent, "run", "--limit", "10", "--agent", "reference", "--quiet")
@@ -52,10 +52,10 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
     expect((empty / "report.html").stat().st_size > 10_000, "medagent report wrote next to nothing")
     inside(empty, medagent, "doctor")
     expect(inside(empty, medagent, "docs", "models").startswith("# Models"), "medagent docs does not find its pages")
-    inside(empty, own, "-m", "fhir_server", "--help")
-    pip(own, "--constraint", constraints, *FOR_TESTS)
+    inside(empty, interpreter, "-m", "fhir_server", "--help")
+    pip(interpreter, "--constraint", constraints, *FOR_TESTS)
     shutil.copytree(EXAMPLE, empty / "fhir-client", ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
-    passed = inside(empty / "fhir-client", own, "-m", "pytest", "-q").strip().splitlines()[-1]
+    passed = inside(empty / "fhir-client", interpreter, "-m", "pytest", "-q").strip().splitlines()[-1]
     right = sum(bool(item["correct"]) for item in graded["items"])
     expect(right == 10, f"the reference agent solved {right} of 10 tasks")
     return f"run, grade, report, doctor; examples/fhir-client: {passed}"
@@ -63,13 +63,13 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
 
 def try_alone(wheel: Path, folder: Path) -> str:
     """`fhir_server` with what itself needs."""
-    own = environment(None, folder / "env-alone")
-    pip(own, "--no-deps", wheel)
-    pip(own, "--constraint", ROOT / "constraints" / "constraints.txt", *SERVER_NEEDS)
+    interpreter = environment(None, folder / "env-alone")
+    pip(interpreter, "--no-deps", wheel)
+    pip(interpreter, "--constraint", ROOT / "constraints" / "constraints.txt", *SERVER_NEEDS)
     empty = folder / "alone-empty"
     empty.mkdir()
-    inside(empty, own, "-c", ALONE)
-    inside(empty, own, "-m", "fhir_server", "--help")
+    inside(empty, interpreter, "-c", ALONE)
+    inside(empty, interpreter, "-m", "fhir_server", "--help")
     return "a resource written and found, `python -m fhir_server --help`"
 
 
@@ -78,9 +78,13 @@ def try_launchers(tools: Path, wheel: Path, folder: Path) -> str:
     empty = folder / "launchers"
     empty.mkdir()
     words = ("run", "--limit", "1", "--agent", "reference", "--quiet")
-    own = {"UV_CACHE_DIR": str(folder / "uv"), "PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")}
-    inside(empty, tools / "uvx", "--from", wheel, "medagent", *words, environ=own)
-    inside(empty, tools / "pipx", "run", "--spec", wheel, "medagent", *words, "--round", "pipx", environ=own)
+    places = {
+        "UV_CACHE_DIR": str(folder / "uv"),
+        "PIPX_HOME": str(folder / "pipx"),
+        "PIPX_BIN_DIR": str(folder / "bin"),
+    }
+    inside(empty, tools / "uvx", "--from", wheel, "medagent", *words, environ=places)
+    inside(empty, tools / "pipx", "run", "--spec", wheel, "medagent", *words, "--round", "pipx", environ=places)
     runs = {path.name for path in (empty / "results").iterdir()}
     expect(runs == {"v2_r1_reference", "v2_pipx_reference"}, f"uvx and pipx left {', '.join(sorted(runs))}")
     return "uvx --from WHEEL medagent run …, pipx run --spec WHEEL medagent run …"
@@ -92,9 +96,9 @@ def environment(python: Path | None, home: Path) -> Path:
     return home / "bin" / "python"
 
 
-def pip(own: Path, *words: str | Path) -> None:
+def pip(interpreter: Path, *words: str | Path) -> None:
     """Install into an environment."""
-    command = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words]
+    command = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words]
     subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
 
 

@@ -105,7 +105,7 @@ class Ecqm(medagent.FhirBenchmark[EcqmSettings]):
         if not checkout.cases:
             raise medagent.UserError(f"{path}: contains no case with one group of populations")
         _file(CASES).parent.mkdir(parents=True, exist_ok=True)
-        _write(VALUE_SETS, "".join(f"{json.dumps(one)}\n" for one in checkout.value_sets.values()))
+        _write(VALUE_SETS, "".join(f"{json.dumps(value_set)}\n" for value_set in checkout.value_sets.values()))
         _write(CASES, json.dumps({"measures": checkout.measures, "cases": checkout.cases}))
         return "\n".join(_report(checkout))
 
@@ -123,7 +123,9 @@ class EcqmGrader(medagent.Grader[medagent.EpisodeRow]):
         metrics = super().metrics(scores)
         checks = [check for scored in scores if scored.score for check in scored.score.checks]
         known = dict.fromkeys(name for scored in scores for name in scored.item.populations)
-        agreed: dict[str, list[bool]] = {name: [one.passed for one in checks if one.name == name] for name in known}
+        agreed: dict[str, list[bool]] = {
+            name: [check.passed for check in checks if check.name == name] for name in known
+        }
         lines = [
             TableLine(name=name, n=len(passed), value=sum(passed) / len(passed), counts={"right": sum(passed)})
             for name, passed in agreed.items()
@@ -172,7 +174,7 @@ def _item(case: Mapping[str, Any], measure: Mapping[str, Any]) -> Case:
         chart=case["chart"],
         folder=case["folder"],
         expected=tuple(case["populations"]),
-        populations=tuple(one["code"] for one in measure["populations"]),
+        populations=tuple(population["code"] for population in measure["populations"]),
         reason=case["reason"],
         unexplained=tuple(case["unexplained"]),
     )
@@ -186,7 +188,7 @@ def _context(case: Mapping[str, Any], measure: Mapping[str, Any]) -> str:
         measure["description"],
         "",
         "Populations:",
-        *(f"- {one['code']}: {one['description']}" for one in measure["populations"]),
+        *(f"- {population['code']}: {population['description']}" for population in measure["populations"]),
         "",
         f"Measurement period: {case['period']['start']} to {end}. It is now the day after the end of this period.",
         f"Patient: {case['patient']}",
@@ -195,7 +197,7 @@ def _context(case: Mapping[str, Any], measure: Mapping[str, Any]) -> str:
         lines += [
             "",
             "Value sets on this server:",
-            *(f"- {one['name']}: {one['url']}" for one in measure["value_sets"]),
+            *(f"- {value_set['name']}: {value_set['url']}" for value_set in measure["value_sets"]),
         ]
     return "\n".join(lines)
 

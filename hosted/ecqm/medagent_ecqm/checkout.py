@@ -134,7 +134,7 @@ def _case(
     """The case in a folder. Raises _LeftOutError if it cannot be an item."""
     resources = [_read(file) for file in sorted(folder.rglob("*.json"))]
     reports = [resource for resource in resources if resource["resourceType"] == "MeasureReport"]
-    chart = [one for one in resources if one["resourceType"] != "MeasureReport" and "id" in one]
+    chart = [resource for resource in resources if resource["resourceType"] != "MeasureReport" and "id" in resource]
     patients = [resource for resource in chart if resource["resourceType"] == "Patient"]
     if len(reports) != 1 or not patients or not _complete(reports[0]):
         raise _LeftOutError(INCOMPLETE)
@@ -144,7 +144,11 @@ def _case(
     expected = _expected(reports[0]["group"][0])
     if not set(expected) <= {population["code"] for population in described["populations"]}:
         raise _LeftOutError(UNDEFINED)
-    reasons = [one.get("valueMarkdown") for one in reports[0].get("extension", []) if one["url"].endswith(REASON)]
+    reasons = [
+        extension.get("valueMarkdown")
+        for extension in reports[0].get("extension", [])
+        if extension["url"].endswith(REASON)
+    ]
     return {
         "id": f"{measure}-{neutral.name('case')[:8]}",
         "folder": folder.name,
@@ -153,7 +157,7 @@ def _case(
         "patient": neutral.reference(f"Patient/{patients[0]['id']}"),
         "populations": expected,
         "reason": " ".join(str(reasons[0]).split()) if reasons else "",
-        "unexplained": sorted({word for one in chart for word in _unexplained(one, needs, codes)}),
+        "unexplained": sorted({word for resource in chart for word in _unexplained(resource, needs, codes)}),
         "chart": neutral.chart(),
     }
 

@@ -50,7 +50,11 @@ class Neutral:
         self._seed = seed
         every = list(resources)
         targets = {"/".join(target.split("/")[-2:]) for resource in every for target in _references(resource)}
-        self._resources = [one for one in every if one["resourceType"] not in ADMINISTRATIVE or _name(one) in targets]
+        self._resources = [
+            resource
+            for resource in every
+            if resource["resourceType"] not in ADMINISTRATIVE or _name(resource) in targets
+        ]
         patients = [resource for resource in self._resources if resource["resourceType"] == "Patient"]
         self._patients = [_name(patient) for patient in patients]
         self._title = {word for patient in patients for word in _words_of(patient.get("name", []))}
@@ -71,7 +75,9 @@ class Neutral:
 
     def chart(self) -> str:
         """The resources as NDJSON, in the order of their neutral ids."""
-        chart = sorted((self._resource(resource) for resource in self._resources), key=lambda one: str(one["id"]))
+        chart = sorted(
+            (self._resource(resource) for resource in self._resources), key=lambda resource: str(resource["id"])
+        )
         return "\n".join(json.dumps(resource) for resource in chart)
 
     def _resource(self, resource: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +106,11 @@ class Neutral:
         if name in DROPPED and not isinstance(value, str):
             return None
         if name == "identifier":
-            return [self._identifier(one) for one in value] if isinstance(value, list) else self._identifier(value)
+            return (
+                [self._identifier(identifier) for identifier in value]
+                if isinstance(value, list)
+                else self._identifier(value)
+            )
         if name == "reference" and isinstance(value, str):
             return self.reference(value)
         if name == "id" and isinstance(value, str):

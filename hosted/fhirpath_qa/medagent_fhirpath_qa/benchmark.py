@@ -70,7 +70,7 @@ class FhirpathQa(medagent.FhirBenchmark[FhirpathQaSettings]):
 
     def items(self, source: Any) -> Sequence[Question]:
         questions = [_item(question) for question in _imported()]
-        return [one for one in questions if source.perspective in (None, one.perspective)]
+        return [question for question in questions if source.perspective in (None, question.perspective)]
 
     def data(self, source: Any) -> DataRef:
         digest = hashlib.sha256(_file(QUESTIONS).read_bytes()).hexdigest() if _file(QUESTIONS).exists() else ""
@@ -110,11 +110,13 @@ class FhirpathQa(medagent.FhirBenchmark[FhirpathQaSettings]):
     def import_data(self, path: Path) -> str | None:
         """See `Benchmark.import_data`. `path` is the file, or a folder that contains it."""
         files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
-        questions = {one["id"]: one for file in files if file.suffix == ".jsonl" for one in _questions(file)}
+        questions = {
+            question["id"]: question for file in files if file.suffix == ".jsonl" for question in _questions(file)
+        }
         if not questions:
             return None
         _file(QUESTIONS).parent.mkdir(parents=True, exist_ok=True)
-        _write(QUESTIONS, "".join(f"{json.dumps(one)}\n" for one in questions.values()))
+        _write(QUESTIONS, "".join(f"{json.dumps(question)}\n" for question in questions.values()))
         lines = [f"{len(questions):,} questions of FHIRPath-QA imported. Run them: {self.example}"]
         databases = sorted(path.glob("*.sqlite")) if path.is_dir() else []
         for file in databases[:1]:

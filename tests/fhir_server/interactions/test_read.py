@@ -74,8 +74,8 @@ def test_entries_of_one_transaction_lead_to_each_other(server: Server) -> None:
     observation = {"resourceType": "Observation", "id": "o", "subject": {"reference": "Patient/z"}}
     resources: list[dict[str, Any]] = [observation, {"resourceType": "Patient", "id": "z"}]
     entries = [
-        {"resource": one, "request": {"method": "PUT", "url": f"{one['resourceType']}/{one['id']}"}}
-        for one in resources
+        {"resource": resource, "request": {"method": "PUT", "url": f"{resource['resourceType']}/{resource['id']}"}}
+        for resource in resources
     ]
     body = json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}).encode()
     assert server.handle(Request("POST", "/fhir", JSON, body)).status == 200

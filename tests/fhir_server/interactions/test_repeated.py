@@ -54,13 +54,13 @@ def test_it_answers_the_same_again(server: Server, search: str) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_it_sees_what_was_written(server: Server, search: str) -> None:
-    with ward() as other:  # where nothing was asked before
+    with ward() as fresh:  # where nothing was asked before
         for number in range(2):
             for _ in range(3):
                 shown(server, search)
-            for one in (server, other):
-                send(one, "PUT", f"Observation/more{number}", seen("Patient/p7") | {"id": f"more{number}"})
-        answers = {re.sub(rb"#\w{16}", b"<>", shown(one, search)) for one in (server, other)}
+            for instance in (server, fresh):
+                send(instance, "PUT", f"Observation/more{number}", seen("Patient/p7") | {"id": f"more{number}"})
+        answers = {re.sub(rb"#\w{16}", b"<>", shown(instance, search)) for instance in (server, fresh)}
         assert len(answers) == 1
 
 
@@ -93,15 +93,15 @@ def test_an_overlay_and_its_base_see_their_own(server: Server) -> None:
 
 
 def test_another_process_writes(tmp_path: Path) -> None:
-    with Server.open(tmp_path / "x.sqlite") as one, Server.open(tmp_path / "x.sqlite") as two:
+    with Server.open(tmp_path / "x.sqlite") as writer, Server.open(tmp_path / "x.sqlite") as reader:
         for number in range(3):
-            send(one, "PUT", f"Patient/q{number}", {"resourceType": "Patient", "id": f"q{number}"})
-            assert [len(found(two, "Patient?_count=50")) for _ in range(3)] == [number + 1] * 3
+            send(writer, "PUT", f"Patient/q{number}", {"resourceType": "Patient", "id": f"q{number}"})
+            assert [len(found(reader, "Patient?_count=50")) for _ in range(3)] == [number + 1] * 3
 
 
 def test_a_parameter_that_changes_is_planned_again(server: Server) -> None:
     assert found(server, "Patient?gender=male") == ["p8"]
-    own = {
+    parameter = {
         "resourceType": "SearchParameter",
         "id": "own",
         "url": "http://x/own",
@@ -113,5 +113,5 @@ def test_a_parameter_that_changes_is_planned_again(server: Server) -> None:
         "type": "token",
         "expression": "Patient.identifier",
     }
-    assert send(server, "PUT", "SearchParameter/own", own).status == 201
+    assert send(server, "PUT", "SearchParameter/own", parameter).status == 201
     assert (found(server, "Patient?gender=male"), found(server, "Patient?gender=8")) == ([], ["p8"])

@@ -36,7 +36,7 @@ def test_an_entry_is_known_by_its_own_id(server: Server, full_url: str) -> None:
     about = entry("POST", "Observation", seen("Patient/7"))
     answer = transact(server, entry("POST", "Patient", person, full_url), about)
     assert answer.status == 200, answer.text
-    locations = [one["response"]["location"] for one in json.loads(answer.text)["entry"]]
+    locations = [item["response"]["location"] for item in json.loads(answer.text)["entry"]]
     stored = json.loads(send(server, "GET", locations[1].partition("/_history")[0]).text)
     assert stored["subject"]["reference"] == locations[0].partition("/_history")[0]
 
@@ -54,20 +54,20 @@ def test_a_transaction_replaces_references_and_uris_only(server: Server) -> None
     holder = {"resourceType": "Bundle", "type": "collection", "entry": [{"fullUrl": name, "resource": seen(name)}]}
     answer = transact(
         server,
-        *(entry("POST", str(one["resourceType"]), one) for one in (about, holder)),
+        *(entry("POST", str(resource["resourceType"]), resource) for resource in (about, holder)),
         entry("POST", "Patient", person, name),
         entry("POST", "Patient", PEOPLE[0], "urn:oid:1.2"),
     )
     assert answer.status == 200, answer.text
-    stored, kept, who, other = (
-        json.loads(send(server, "GET", one["response"]["location"]).text) for one in json.loads(answer.text)["entry"]
+    stored, kept, who, second_person = (
+        json.loads(send(server, "GET", item["response"]["location"]).text) for item in json.loads(answer.text)["entry"]
     )
-    new, second = f"Patient/{who['id']}", f"Patient/{other['id']}"
+    new, second = f"Patient/{who['id']}", f"Patient/{second_person['id']}"
     assert who["identifier"] == person["identifier"]
     assert (stored["subject"]["reference"], stored["meta"]["profile"]) == (new, [new])
     assert stored["identifier"] == [{"system": new, "value": name}]
     assert stored["note"] == [{"text": name}]
-    assert [list(one.values())[1] for one in stored["extension"]] == [new, new, second, name, name, name]
+    assert [list(extension.values())[1] for extension in stored["extension"]] == [new, new, second, name, name, name]
     assert (kept["entry"][0]["fullUrl"], kept["entry"][0]["resource"]["subject"]["reference"]) == (new, name)
 
 
@@ -106,7 +106,7 @@ def test_a_condition_that_is_repeated_counts_once(server: Server, method: str) -
     for status in ("201 Created", "200 OK"):
         answer = transact(server, *entries)
         assert answer.status == 200, answer.text
-        first, *others = (one["response"] for one in json.loads(answer.text)["entry"])
+        first, *others = (item["response"] for item in json.loads(answer.text)["entry"])
         assert (first["status"], len(others)) == (status, 2)
     (person,) = resources(server, f"Patient?{condition}")
     assert person["gender"] == "male"
@@ -129,9 +129,9 @@ FHIR_PATCH = {
 def test_a_patch_with_a_condition_in_a_transaction(server: Server, patch: dict[str, Any]) -> None:
     url = "Patient?identifier=urn:z7|X"
     for code in ("SUCCESSFUL_CONDITIONAL_PATCH", "SUCCESSFUL_CONDITIONAL_PATCH_NO_CHANGE"):
-        (one,) = json.loads(transact(server, entry("PATCH", url, patch)).text)["entry"]
-        assert one["response"]["location"] == "Patient/p7/_history/2"
-        (issue,) = one["response"]["outcome"]["issue"]
+        (item,) = json.loads(transact(server, entry("PATCH", url, patch)).text)["entry"]
+        assert item["response"]["location"] == "Patient/p7/_history/2"
+        (issue,) = item["response"]["outcome"]["issue"]
         assert issue["details"]["coding"][0]["code"] == code
         assert issue["diagnostics"].endswith(f"Existing resource Patient/p7/_history/2 matched URL: {url}.")
     assert json.loads(send(server, "GET", "Patient/p7").text)["gender"] == "other"
@@ -266,8 +266,8 @@ def test_a_conditional_reference_is_resolved_in_any_write(server: Server) -> Non
 
 
 def test_a_condition_that_holds_an_address_is_no_address(server: Server) -> None:
-    other = {"resourceType": "Patient", "id": "other", "identifier": [{"value": "http://x/Patient/a1"}]}
-    assert send(server, "PUT", "Patient/other", other).status == 201
+    lookalike = {"resourceType": "Patient", "id": "other", "identifier": [{"value": "http://x/Patient/a1"}]}
+    assert send(server, "PUT", "Patient/other", lookalike).status == 201
     mine = entry("PUT", "Patient/a1", {"resourceType": "Patient", "id": "a1"})
     answer = transact(server, mine, entry("PUT", "Observation/n", seen("Patient?identifier=http://x/Patient/a1")))
     assert answer.status == 200, answer.text
@@ -449,7 +449,7 @@ def test_a_read_that_fails_in_a_transaction_fails_alone(server: Server) -> None:
     answer = json.loads(
         transact(server, entry("POST", "Patient", {"resourceType": "Patient"}), entry("GET", "Patient/no")).text
     )
-    made, missing = (one["response"] for one in answer["entry"])
+    made, missing = (item["response"] for item in answer["entry"])
     assert (made["status"], missing["status"]) == ("201 Created", "404 Not Found")
     assert missing["outcome"]["issue"][0]["code"] == "exception"
     assert transact(server, entry("GET", "Foo/1")).status == 404
@@ -466,7 +466,7 @@ def test_a_transaction_shows_what_it_wrote_where_that_is_preferred(server: Serve
 def test_what_refers_may_be_deleted_with_what_it_refers_to(server: Server) -> None:
     assert send(server, "DELETE", "Patient/p7").status == 409
     answer = json.loads(transact(server, entry("DELETE", "Patient/p7"), entry("DELETE", "Observation/o0")).text)
-    assert [one["response"]["status"] for one in answer["entry"]] == ["204 No Content"] * 2
+    assert [item["response"]["status"] for item in answer["entry"]] == ["204 No Content"] * 2
     unchanged = json.loads(send(server, "GET", "Observation/o1").text)
     for entries in (
         [entry("DELETE", "Patient/p8")],
@@ -526,4 +526,4 @@ def test_a_subscription_that_waits_for_notifications_is_refused(server: Server) 
         answer = episode.handle(Request("POST", "/fhir/Subscription", JSON, json.dumps(waiting).encode()))
     assert said(answer) == refusal
     stored = resources(server, "Subscription")
-    assert [(one["id"], one["status"]) for one in stored] == [("s", "off")]
+    assert [(subscription["id"], subscription["status"]) for subscription in stored] == [("s", "off")]

@@ -136,6 +136,6 @@ def test_export_gives_back_what_came(server: Server) -> None:
     exported = [json.loads(line) for line in server.export("Patient")]
     assert [line.count("\n") for line in server.export("Patient")] == [0, 0]
     assert exported[0]["name"] == [{"family": "Å", "given": ["a\nb"]}]
-    with Server.open(None) as other:
-        assert other.load(server.export("Patient")) == 2
-        assert list(other.export("Patient")) == list(server.export("Patient"))
+    with Server.open(None) as restored:
+        assert restored.load(server.export("Patient")) == 2
+        assert list(restored.export("Patient")) == list(server.export("Patient"))

@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
     """Three patients with an observation each; o0's performer is a practitioner; p7 and p9 are in a group."""
     with ward() as server:
         doctor = {"resourceType": "Practitioner", "id": "d"}
-        other = {"resourceType": "Practitioner", "id": "e"}
+        colleague = {"resourceType": "Practitioner", "id": "e"}
         note = {
             "resourceType": "Observation",
             "id": "o0",
@@ -35,8 +35,8 @@ def server() -> Iterator[Server]:
             "performer": [{"reference": "Practitioner/d"}],
         }
         members = [{"entity": {"reference": f"Patient/{name}"}} for name in ("p7", "p9")]
-        for one in (doctor, other, note, GROUP | {"member": members}):
-            assert send(server, "PUT", f"{one['resourceType']}/{one['id']}", one).status in (200, 201)
+        for resource in (doctor, colleague, note, GROUP | {"member": members}):
+            assert send(server, "PUT", f"{resource['resourceType']}/{resource['id']}", resource).status in (200, 201)
         server.offer_exports()
         yield server
 
@@ -61,17 +61,17 @@ def finished(server: Server, target: str, method: str = "GET", body: Any = None)
 
 def lines(server: Server, manifest: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
-    for one in manifest["output"]:
-        answer = send(server, "GET", path(one["url"]))
+    for output in manifest["output"]:
+        answer = send(server, "GET", path(output["url"]))
         assert (answer.status, answer.header("Content-Type")) == (200, "application/fhir+ndjson")
         resources = [json.loads(line) for line in answer.text.splitlines()]
-        assert {resource["resourceType"] for resource in resources} == {one["type"]}
+        assert {resource["resourceType"] for resource in resources} == {output["type"]}
         found += resources
     return found
 
 
 def names(resources: list[dict[str, Any]]) -> set[str]:
-    return {f"{one['resourceType']}/{one['id']}" for one in resources}
+    return {f"{resource['resourceType']}/{resource['id']}" for resource in resources}
 
 
 def test_everything_is_exported_as_it_is_read(server: Server) -> None:
@@ -81,8 +81,8 @@ def test_everything_is_exported_as_it_is_read(server: Server) -> None:
     assert (manifest["requiresAccessToken"], manifest["error"]) == (False, [])
     found = lines(server, manifest)
     assert len(found) == sum(server.stats().values())
-    for one in found:
-        assert one == json.loads(send(server, "GET", f"{one['resourceType']}/{one['id']}").text)
+    for resource in found:
+        assert resource == json.loads(send(server, "GET", f"{resource['resourceType']}/{resource['id']}").text)
 
 
 PEOPLE = {"Patient/p7", "Patient/p8", "Patient/p9"}

@@ -34,7 +34,7 @@ def profile(*elements: dict[str, Any], kind: str = "Observation") -> dict[str, A
         "type": kind,
         "baseDefinition": BASE + kind,
         "derivation": "constraint",
-        "snapshot": {"element": [root, *({"id": one["path"], **one} for one in elements)]},
+        "snapshot": {"element": [root, *({"id": element["path"], **element} for element in elements)]},
     }
 
 
@@ -52,7 +52,7 @@ def found(server: Server, resource: dict[str, Any], target: str = "Observation/$
     """Severity and words of the issues that profiles give rise to."""
     issues = json.loads(send(server, "POST", target, resource).text)["issue"]
     said = [(issue["severity"], issue["diagnostics"]) for issue in issues]
-    return [one for one in said if "Best Practice" not in one[1] and "No issues" not in one[1]]
+    return [issue for issue in said if "Best Practice" not in issue[1] and "No issues" not in issue[1]]
 
 
 def named(*urls: str, **more: Any) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def named(*urls: str, **more: Any) -> dict[str, Any]:
 def test_every_verdict_is_hapis() -> None:
     rows = list(compared())
     assert [bool(wanted) for _, wanted, _ in rows].count(True) == [bool(wanted) for _, wanted, _ in rows].count(False)
-    assert [text for text, wanted, own in rows if bool(wanted) != bool(own)] == []
-    assert sum(sorted(wanted) == sorted(own) for _, wanted, own in rows) >= 378
+    assert [text for text, wanted, ours in rows if bool(wanted) != bool(ours)] == []
+    assert sum(sorted(wanted) == sorted(ours) for _, wanted, ours in rows) >= 378
 
 
 def test_an_unknown_profile(server: Server) -> None:

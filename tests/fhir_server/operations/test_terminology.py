@@ -71,14 +71,14 @@ def server() -> Iterator[Server]:
 def codes(server: Server, target: str, body: Any = None) -> list[tuple[str, str | None]]:
     answer = send(server, "POST" if body else "GET", target, body)
     assert answer.status == 200, answer.text
-    return [(one["code"], one.get("display")) for one in json.loads(answer.text)["expansion"]["contains"]]
+    return [(concept["code"], concept.get("display")) for concept in json.loads(answer.text)["expansion"]["contains"]]
 
 
 def values(server: Server, target: str, body: Any = None) -> dict[str, Any]:
     answer = send(server, "POST" if body else "GET", target, body)
     assert answer.status == 200, answer.text
     listed = json.loads(answer.text)["parameter"]
-    return {one["name"]: next((v for k, v in one.items() if k != "name"), None) for one in listed}
+    return {parameter["name"]: next((v for k, v in parameter.items() if k != "name"), None) for parameter in listed}
 
 
 def test_a_value_set_is_expanded(server: Server) -> None:

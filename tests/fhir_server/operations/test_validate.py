@@ -143,13 +143,13 @@ CODED = [
 def test_codes_are_checked_in_code_systems_and_required_value_sets(
     server: Server, resource: dict[str, Any], expected: list[tuple[str, str, str, str]]
 ) -> None:
-    for one in CODES:
-        send(server, "PUT", f"CodeSystem/{one['url'][-1]}", one | {"id": one["url"][-1]})
+    for code_system in CODES:
+        send(server, "PUT", f"CodeSystem/{code_system['url'][-1]}", code_system | {"id": code_system["url"][-1]})
     answer = send(server, "POST", f"{resource['resourceType']}/$validate", resource)
     listed = [
-        (one["severity"], one["details"]["coding"][0]["code"], one["location"][0], one["diagnostics"])
-        for one in json.loads(answer.text)["issue"]
-        if "details" in one
+        (issue["severity"], issue["details"]["coding"][0]["code"], issue["location"][0], issue["diagnostics"])
+        for issue in json.loads(answer.text)["issue"]
+        if "details" in issue
     ]
     assert listed == expected
 
@@ -159,7 +159,7 @@ def test_problems_of_a_resource_in_parameters_are_located_in_the_parameters(serv
     body = {"resourceType": "Parameters", "parameter": [{"name": "x"}, {"name": "resource", "resource": resource}]}
     listed = json.loads(send(server, "POST", "Observation/$validate", body).text)["issue"]
     column = json.dumps(body).index("5") + 2
-    assert [one["location"] for one in listed if one["severity"] == "error"] == [
+    assert [issue["location"] for issue in listed if issue["severity"] == "error"] == [
         ["Parameters.parameter[1].resource.value[x]", f"Line[1] Col[{column}]"],
         ["Parameters.parameter[1].resource/*Observation/null*/.component[0]", "Line[1] Col[222]"],
     ]
@@ -187,7 +187,7 @@ def test_an_issue_names_its_line_and_column(server: Server) -> None:
     issue = json.loads(send(server, "POST", "Patient/$validate", body.encode()).text)["issue"][0]
     assert issue["diagnostics"] == "Unrecognized property 'nope'"
     assert issue["location"] == ["Patient.name[1]", "Line[2] Col[52]"]
-    assert [one["valueInteger"] for one in issue["extension"]] == [2, 52]
+    assert [extension["valueInteger"] for extension in issue["extension"]] == [2, 52]
 
 
 def test_whether_a_resource_may_be_deleted(server: Server) -> None:
@@ -205,8 +205,8 @@ def test_what_cannot_be_validated(server: Server) -> None:
 
 def test_the_capability_statement_lists_the_operations(server: Server) -> None:
     (rest,) = json.loads(send(server, "GET", "metadata").text)["rest"]
-    patient = next(one for one in rest["resource"] if one["type"] == "Patient")
-    assert {one["name"] for one in patient["operation"]} == {
+    patient = next(resource for resource in rest["resource"] if resource["type"] == "Patient")
+    assert {operation["name"] for operation in patient["operation"]} == {
         "everything",
         "validate",
         "meta",
@@ -214,11 +214,13 @@ def test_the_capability_statement_lists_the_operations(server: Server) -> None:
         "meta-delete",
         "expunge",
     }
-    kinds = {one["type"]: {each["name"] for each in one["operation"]} for one in rest["resource"]}
+    kinds = {
+        resource["type"]: {operation["name"] for operation in resource["operation"]} for resource in rest["resource"]
+    }
     assert {"expand", "validate-code"} <= kinds["ValueSet"]
     assert {"lookup", "validate-code", "subsumes"} <= kinds["CodeSystem"]
     assert ("translate" in kinds["ConceptMap"], "lastn" in kinds["Observation"]) == (True, True)
-    assert {one["name"] for one in rest["operation"]} == {
+    assert {operation["name"] for operation in rest["operation"]} == {
         "meta",
         "get-resource-counts",
         "expunge",

@@ -256,7 +256,9 @@ def agrees(request: dict[str, Any], response: dict[str, Any]) -> bool:
     kind = request["url"].partition("?")[0].strip("/")
     if response["status"] == 201:
         got = normalise(json_text.parse(request["body"]), expected_type=kind)
-        blank = [{key: value for key, value in one.items() if key not in ("id", "meta")} for one in (got, answer)]
+        blank = [
+            {key: value for key, value in resource.items() if key not in ("id", "meta")} for resource in (got, answer)
+        ]
         assert json_text.render(blank[0]) == json_text.render(blank[1]), request["body"]
         return True
     wanted = answer["issue"][0]["diagnostics"]

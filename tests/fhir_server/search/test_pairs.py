@@ -77,8 +77,8 @@ def test_it_follows_what_is_written(imported: bool) -> None:
         if imported:
             server.load(map(json.dumps, WARD))
         else:
-            for one in WARD:
-                sent(server, "PUT", f"{one['resourceType']}/{one['id']}", one)
+            for resource in WARD:
+                sent(server, "PUT", f"{resource['resourceType']}/{resource['id']}", resource)
         agree(server)
         with server.overlay("x", NOW) as overlay:
             changed(overlay)
@@ -90,21 +90,27 @@ def test_it_follows_what_is_written(imported: bool) -> None:
 
 @pytest.mark.parametrize("private", [False, True])
 def test_a_parameter_that_clients_define_takes_the_place_of_one_half(private: bool) -> None:
-    own: dict[str, Any] = {"resourceType": "SearchParameter", "id": "own", "url": "http://x/own", "name": "own"}
-    own |= {"status": "active", "description": "d", "code": "patient", "base": ["Observation"], "type": "reference"}
-    own |= {"expression": "Observation.performer", "target": ["Patient"]}
+    parameter: dict[str, Any] = {"resourceType": "SearchParameter", "id": "own", "url": "http://x/own", "name": "own"}
+    parameter |= {
+        "status": "active",
+        "description": "d",
+        "code": "patient",
+        "base": ["Observation"],
+        "type": "reference",
+    }
+    parameter |= {"expression": "Observation.performer", "target": ["Patient"]}
     with Server.open(None) as server:
         server.load(map(json.dumps, WARD))
-        with server.overlay("x", NOW) if private else nullcontext(server) as one:
-            sent(one, "PUT", "SearchParameter/own", own)
-            assert found(one, "patient=p1&code=A") == []
+        with server.overlay("x", NOW) if private else nullcontext(server) as instance:
+            sent(instance, "PUT", "SearchParameter/own", parameter)
+            assert found(instance, "patient=p1&code=A") == []
             performed = observation("o1", "Patient/p0", "A") | {"performer": [{"reference": "Patient/p1"}]}
-            sent(one, "PUT", "Observation/o1", performed)
-            sent(one, "DELETE", "Observation/o4")
-            assert found(one, "patient=p1&code=A") == ["o1"]
-            sent(one, "DELETE", "SearchParameter/own")
-            agree(one)
-            assert "o4" not in found(one, "patient=p1&code=A")
+            sent(instance, "PUT", "Observation/o1", performed)
+            sent(instance, "DELETE", "Observation/o4")
+            assert found(instance, "patient=p1&code=A") == ["o1"]
+            sent(instance, "DELETE", "SearchParameter/own")
+            agree(instance)
+            assert "o4" not in found(instance, "patient=p1&code=A")
 
 
 def test_a_file_of_an_earlier_format_is_refused(tmp_path: Path) -> None:

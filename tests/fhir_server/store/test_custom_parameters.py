@@ -62,7 +62,7 @@ def test_what_is_stored_and_what_comes_is_found(server: Server) -> None:
     send(server, "DELETE", "Patient/blue")
     assert found(server, "Patient?eye:exact=Blue") == []
     statement = json.loads(send(server, "GET", "metadata").text)["rest"][0]["resource"]
-    (listed,) = (one["searchParam"] for one in statement if one["type"] == "Patient")
+    (listed,) = (resource["searchParam"] for resource in statement if resource["type"] == "Patient")
     assert {"name": "eye", "type": "string"} in listed
 
 
@@ -251,7 +251,7 @@ def test_what_hapi_stores_and_does_not_use_is_stored(server: Server) -> None:
 
 def test_an_episodes_parameter_is_its_own(server: Server) -> None:
     body = json.dumps(definition("eye", "string", EYE)).encode()
-    with server.overlay("a", NOW) as episode, server.overlay("b", NOW) as other:
+    with server.overlay("a", NOW) as episode, server.overlay("b", NOW) as neighbour:
 
         def ids(overlay: Any, query: str) -> Any:
             answer = overlay.handle(Request("GET", f"/fhir/{query}"))
@@ -266,16 +266,16 @@ def test_an_episodes_parameter_is_its_own(server: Server) -> None:
         gone = json.dumps(person("blue", "Green")).encode()
         assert episode.handle(Request("PUT", "/fhir/Patient/blue", JSON, gone)).status == 200
         assert ids(episode, "Patient?eye=blue") == ["p8"]
-        assert ids(other, "Patient?eye=blue") == 400
+        assert ids(neighbour, "Patient?eye=blue") == 400
         assert status(server, "Patient?eye=blue") == 400
         define(server, "eye", "string", "Patient.name.given")  # the base changes: who has not written sees it
-        assert ids(other, "Patient?eye=zoe") == ["blue"]
+        assert ids(neighbour, "Patient?eye=zoe") == ["blue"]
         assert ids(episode, "Patient?eye=blue") == ["p8"]
-        assert other.handle(Request("PUT", "/fhir/SearchParameter/sp-eye", JSON, body)).status == 200
-        assert (ids(other, "Patient?eye=zoe"), ids(other, "Patient?eye=blue")) == ([], ["blue"])
+        assert neighbour.handle(Request("PUT", "/fhir/SearchParameter/sp-eye", JSON, body)).status == 200
+        assert (ids(neighbour, "Patient?eye=zoe"), ids(neighbour, "Patient?eye=blue")) == ([], ["blue"])
         assert found(server, "Patient?eye=zoe") == ["blue"]
-        assert other.handle(Request("DELETE", "/fhir/SearchParameter/sp-eye")).status == 200
-        assert ids(other, "Patient?eye=zoe") == 400
+        assert neighbour.handle(Request("DELETE", "/fhir/SearchParameter/sp-eye")).status == 200
+        assert ids(neighbour, "Patient?eye=zoe") == 400
     with server.overlay("a", NOW) as episode:
         assert ids(episode, "Patient?eye=zoe") == ["blue"]
 
@@ -305,11 +305,11 @@ def test_a_write_that_fails_leaves_the_parameters_as_they_were(server: Server) -
     assert send(server, "POST", "", bundle).status == 400
     assert status(server, "Patient?eye=blue") == 400
     answer = json.loads(send(server, "POST", "", {**bundle, "entry": entries[:2]}).text)
-    assert [one["resource"]["id"] for one in answer["entry"][1]["resource"]["entry"]] == ["blue"]
+    assert [entry["resource"]["id"] for entry in answer["entry"][1]["resource"]["entry"]] == ["blue"]
 
 
 def test_an_import_brings_parameters_and_reindex_those_of_an_earlier_version(server: Server) -> None:
-    lines = [json.dumps(one) for one in (definition("eye", "string", EYE), person("late", "Blue"))]
+    lines = [json.dumps(resource) for resource in (definition("eye", "string", EYE), person("late", "Blue"))]
     server.load(lines)
     assert found(server, "Patient?eye=blue") == ["blue", "late"]
     server.load([json.dumps(person("later", "Blue"))])

@@ -31,7 +31,7 @@ def send(server: Server | Overlay, method: str, path: str, resource: dict[str, A
 
 
 def found(server: Server | Overlay, query: str) -> list[str]:
-    return [one["resource"]["id"] for one in send(server, "GET", query).get("entry", [])]
+    return [entry["resource"]["id"] for entry in send(server, "GET", query).get("entry", [])]
 
 
 def coded(name: str, system: str, profile: str = "") -> dict[str, Any]:
@@ -69,21 +69,21 @@ def test_what_a_failed_transaction_brought_can_be_written_again(server: Server) 
 
 def test_an_overlay_knows_those_of_the_file_and_its_own(server: Server) -> None:
     put(server, coded("a", "http://own/2", "http://own/p/2"))
-    one = server.overlay("one", NOW)
+    overlay = server.overlay("one", NOW)
     for _ in range(2):  # also after `close`, which drops what it wrote
-        with one:
-            put(one, coded("b", "http://own/1", "http://own/p/1"))
-            put(one, coded("c", "http://own/3", "http://own/p/2"))
-            assert sorted_and_below(one) == (["b", "a", "c"], ["a", "b", "c"])
+        with overlay:
+            put(overlay, coded("b", "http://own/1", "http://own/p/1"))
+            put(overlay, coded("c", "http://own/3", "http://own/p/2"))
+            assert sorted_and_below(overlay) == (["b", "a", "c"], ["a", "b", "c"])
     assert sorted_and_below(server) == (["a"], ["a"])
 
 
 def test_another_process_reads_what_this_one_brought(server: Server, tmp_path: Path) -> None:
-    with Server.open(tmp_path / "store.sqlite") as other:
-        put(other, coded("a", "http://own/2", "http://own/p/2"))
+    with Server.open(tmp_path / "store.sqlite") as second:
+        put(second, coded("a", "http://own/2", "http://own/p/2"))
         put(server, coded("b", "http://own/2", "http://own/p/2"))
-        put(other, coded("c", "http://own/1"))
-        assert sorted_and_below(server) == sorted_and_below(other) == (["c", "a", "b"], ["a", "b"])
+        put(second, coded("c", "http://own/1"))
+        assert sorted_and_below(server) == sorted_and_below(second) == (["c", "a", "b"], ["a", "b"])
 
 
 def test_an_update_and_a_deletion_remove_the_old_rows(server: Server) -> None:
@@ -103,4 +103,6 @@ def test_uris_match_as_their_texts_do(uris: list[str]) -> None:
         for wanted in ("http://a", "http://a/b"):
             below = [f"r{number}" for number, uri in enumerate(uris) if uri.startswith(wanted)]
             assert found(server, f"Basic?_profile:below={wanted}") == below
-            assert found(server, f"Basic?_profile={wanted}") == [one for one in below if uris[int(one[1:])] == wanted]
+            assert found(server, f"Basic?_profile={wanted}") == [
+                name for name in below if uris[int(name[1:])] == wanted
+            ]

@@ -44,55 +44,55 @@ def server():
 
 
 def test_writes_are_seen_in_the_overlay_only(server: Server) -> None:
-    with server.overlay("one", NOW) as one, server.overlay("two", NOW) as two:
-        created = post(one, note("BP"))
+    with server.overlay("one", NOW) as first, server.overlay("two", NOW) as second:
+        created = post(first, note("BP"))
         assert created["id"] == "3"
-        assert search(one, "Observation?patient=a&code:text=BP") == ["3"]
-        assert search(two, "Observation?patient=a") == []
+        assert search(first, "Observation?patient=a&code:text=BP") == ["3"]
+        assert search(second, "Observation?patient=a") == []
         assert search(server, "Observation?patient=a") == []
-        assert two.handle(Request("GET", "/fhir/Observation/3")).status == 404
+        assert second.handle(Request("GET", "/fhir/Observation/3")).status == 404
     assert server.stats() == {"Patient": 2}
 
 
 def test_an_update_hides_the_version_below(server: Server) -> None:
     body = json.dumps({"resourceType": "Patient", "id": "a", "name": [{"family": "Other"}]}).encode()
-    with server.overlay("one", NOW) as one:
-        assert one.handle(Request("PUT", "/fhir/Patient/a", JSON, body)).status == 200
-        assert search(one, "Patient?family=family") == ["b"]
-        assert search(one, "Patient?family=other") == ["a"]
-        assert search(one, "Patient") == ["a", "b"]
-        history = json.loads(one.handle(Request("GET", "/fhir/Patient/a/_history")).text)
+    with server.overlay("one", NOW) as overlay:
+        assert overlay.handle(Request("PUT", "/fhir/Patient/a", JSON, body)).status == 200
+        assert search(overlay, "Patient?family=family") == ["b"]
+        assert search(overlay, "Patient?family=other") == ["a"]
+        assert search(overlay, "Patient") == ["a", "b"]
+        history = json.loads(overlay.handle(Request("GET", "/fhir/Patient/a/_history")).text)
         assert history["total"] == 2
-        first = one.handle(Request("GET", "/fhir/Patient/a/_history/1"))
+        first = overlay.handle(Request("GET", "/fhir/Patient/a/_history/1"))
         assert "Family a" in first.text
     assert search(server, "Patient?family=family") == ["a", "b"]
 
 
 def test_a_deletion_is_gone_with_the_overlay(server: Server) -> None:
-    with server.overlay("one", NOW) as one:
-        assert one.handle(Request("DELETE", "/fhir/Patient/b")).status == 200
-        assert one.handle(Request("GET", "/fhir/Patient/b")).status == 410
-        assert search(one, "Patient") == ["a"]
+    with server.overlay("one", NOW) as overlay:
+        assert overlay.handle(Request("DELETE", "/fhir/Patient/b")).status == 200
+        assert overlay.handle(Request("GET", "/fhir/Patient/b")).status == 410
+        assert search(overlay, "Patient") == ["a"]
     assert server.handle(Request("GET", "/fhir/Patient/b")).status == 200
 
 
 def test_an_overlay_after_another_starts_clean(server: Server) -> None:
-    with server.overlay("one", NOW) as one:
-        post(one, note("first"))
-    with server.overlay("two", NOW) as two:
-        post(two, note("second"))
-        assert search(two, "Observation?code:text=first") == []
-        assert search(two, "Observation") == ["3"]
+    with server.overlay("one", NOW) as earlier:
+        post(earlier, note("first"))
+    with server.overlay("two", NOW) as later:
+        post(later, note("second"))
+        assert search(later, "Observation?code:text=first") == []
+        assert search(later, "Observation") == ["3"]
 
 
 def test_created_lists_what_was_really_created(server: Server) -> None:
-    with server.overlay("one", NOW) as one:
-        assert one.created() == []
-        first = post(one, note("BP"))
+    with server.overlay("one", NOW) as overlay:
+        assert overlay.created() == []
+        first = post(overlay, note("BP"))
         refused = note("x") | {"subject": {"reference": "Patient/none"}}
-        assert one.handle(Request("POST", "/fhir/Observation", JSON, json.dumps(refused).encode())).status == 400
-        second = post(one, {"resourceType": "ServiceRequest", "subject": {"reference": "Patient/a"}})
-        found = one.created()
+        assert overlay.handle(Request("POST", "/fhir/Observation", JSON, json.dumps(refused).encode())).status == 400
+        second = post(overlay, {"resourceType": "ServiceRequest", "subject": {"reference": "Patient/a"}})
+        found = overlay.created()
     assert [(kind, name) for kind, name, _ in found] == [("Observation", first["id"]), ("ServiceRequest", second["id"])]
     assert json.loads(found[0][2]) == first
 
@@ -115,8 +115,8 @@ def test_the_same_seed_gives_the_same_bytes(server: Server) -> None:
 
 
 def test_times_begin_at_now(server: Server) -> None:
-    with server.overlay("one", NOW) as one:
-        created = post(one, note("BP"))
+    with server.overlay("one", NOW) as overlay:
+        created = post(overlay, note("BP"))
     assert created["meta"]["lastUpdated"] == "2023-11-13T10:15:00.000+00:00"
 
 

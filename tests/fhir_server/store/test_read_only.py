@@ -64,7 +64,7 @@ def test_it_is_read_and_copied_for_episodes(path: Path) -> None:
     with Server.open(None) as server:  # loads what a stranger may not be able to load from root's Python
         assert status(server) == 201
     by_a_stranger(check)
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

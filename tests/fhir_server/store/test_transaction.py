@@ -30,7 +30,9 @@ def post(server: Server, resource: dict[str, Any], path: str = "/Observation") -
 
 
 def bundle(kind: str, resources: list[dict[str, Any]]) -> dict[str, Any]:
-    entries = [{"resource": one, "request": {"method": "POST", "url": one["resourceType"]}} for one in resources]
+    entries = [
+        {"resource": resource, "request": {"method": "POST", "url": resource["resourceType"]}} for resource in resources
+    ]
     return {"resourceType": "Bundle", "type": kind, "entry": entries}
 
 
@@ -42,16 +44,18 @@ def total(server: Server, query: str) -> int:
 @pytest.mark.parametrize("count", [RESOURCES_AT_ONCE - 1, RESOURCES_AT_ONCE, RESOURCES_AT_ONCE + 1, 230])
 def test_a_long_transaction_is_indexed_and_counted(server: Server, count: int) -> None:
     assert post(server, bundle("transaction", [note(f"c{number % 7}") for number in range(count)]), "").status == 200
-    assert [total(server, f"code=c{number}") for number in range(7)] == [len(range(one, count, 7)) for one in range(7)]
+    assert [total(server, f"code=c{number}") for number in range(7)] == [
+        len(range(number, count, 7)) for number in range(7)
+    ]
     assert server.stats() == {"Observation": count}
     assert post(server, note("x")).status == 201
     assert server.stats() == {"Observation": count + 1}
 
 
 def test_an_entry_sees_what_stands_before_it(server: Server) -> None:
-    one = bundle("transaction", [note("x")])
+    transaction = bundle("transaction", [note("x")])
     get = {"request": {"method": "GET", "url": "Observation?code=x&_summary=count"}}
-    answer = post(server, {**one, "entry": [get, *one["entry"]]}, "")
+    answer = post(server, {**transaction, "entry": [get, *transaction["entry"]]}, "")
     assert json.loads(answer.text)["entry"][0]["resource"]["total"] == 1
 
 

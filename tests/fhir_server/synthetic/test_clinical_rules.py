@@ -35,11 +35,11 @@ def made(patients: int) -> Iterator[Resource]:
 def charts(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
     """What all patients share, then the resources of each: a chart begins with its Patient."""
     chart: list[Resource] = []
-    for one in resources:
-        if one["resourceType"] == "Patient":
+    for resource in resources:
+        if resource["resourceType"] == "Patient":
             yield chart
             chart = []
-        chart.append(one)
+        chart.append(resource)
     yield chart
 
 
@@ -63,7 +63,7 @@ def bundled() -> list[str]:
 
 def broken(resources: list[Resource]) -> set[str]:
     """The rules that resources break."""
-    tallies = audit(json.dumps(one) for one in resources)
+    tallies = audit(json.dumps(resource) for resource in resources)
     return {name for name, tally in tallies.items() if tally.violations}
 
 
@@ -74,12 +74,12 @@ def test_the_bundled_hospital_breaks_no_rule(bundled: list[str]) -> None:
 
 
 def test_the_bundled_hospital_keeps_the_bounds_of_a_real_one(bundled: list[str]) -> None:
-    assert [one for one in figures(bundled) if not one.kept] == []
+    assert [figure for figure in figures(bundled) if not figure.kept] == []
 
 
 @pytest.mark.long
 def test_five_seeds_together_keep_the_bounds_of_a_real_one() -> None:
-    assert [one for one in figures(chain.from_iterable(map(hospital, SEEDS))) if not one.kept] == []
+    assert [figure for figure in figures(chain.from_iterable(map(hospital, SEEDS))) if not figure.kept] == []
 
 
 @pytest.mark.long
@@ -142,21 +142,23 @@ def test_a_small_hospital_breaks_no_rule(small: list[Resource]) -> None:
 
 
 def first(resources: list[Resource], kind: str, fits: Callable[[Resource], bool]) -> Resource:
-    return next(one for one in resources if one["resourceType"] == kind and fits(one))
+    return next(resource for resource in resources if resource["resourceType"] == kind and fits(resource))
 
 
-def text_of(one: Resource) -> str:
-    return str(one.get("medicationCodeableConcept", {}).get("text", ""))
+def text_of(resource: Resource) -> str:
+    return str(resource.get("medicationCodeableConcept", {}).get("text", ""))
 
 
 def _untreated(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order = first(resources, "MedicationRequest", lambda resource: text_of(resource).startswith("acetaminophen"))
     order["medicationCodeableConcept"]["text"] = "warfarin sodium 5 MG Oral Tablet"
 
 
 def _allergic(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: one["status"] == "active" and bool(text_of(one)))
-    allergy = first(resources, "AllergyIntolerance", lambda one: True)
+    order = first(
+        resources, "MedicationRequest", lambda resource: resource["status"] == "active" and bool(text_of(resource))
+    )
+    allergy = first(resources, "AllergyIntolerance", lambda resource: True)
     order["medicationCodeableConcept"]["text"] = "aspirin 81 MG Oral Tablet"
     resources.remove(allergy)
     allergy["patient"], allergy["code"]["text"] = order["subject"], "aspirin"
@@ -164,165 +166,193 @@ def _allergic(resources: list[Resource]) -> None:
 
 
 def _overdosed(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order = first(resources, "MedicationRequest", lambda resource: text_of(resource).startswith("acetaminophen"))
     order["dosageInstruction"] = json.loads(json.dumps(order["dosageInstruction"]))
     order["dosageInstruction"][0]["doseAndRate"][0]["doseQuantity"]["value"] = 5000
 
 
 def _endless(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: one["status"] == "completed")
+    order = first(resources, "MedicationRequest", lambda resource: resource["status"] == "completed")
     del order["dispenseRequest"]["validityPeriod"]["end"]
 
 
 def _in_failing_kidneys(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order = first(resources, "MedicationRequest", lambda drug: text_of(drug).startswith("acetaminophen"))
     order["medicationCodeableConcept"]["text"] = "metformin 500 MG Oral Tablet"
-    for one in resources:
-        if one["resourceType"] == "Observation" and one["code"].get("text") == "CREA" and "valueQuantity" in one:
-            one["valueQuantity"]["value"] = 9
+    for resource in resources:
+        if (
+            resource["resourceType"] == "Observation"
+            and resource["code"].get("text") == "CREA"
+            and "valueQuantity" in resource
+        ):
+            resource["valueQuantity"]["value"] = 9
 
 
 def _twice(resources: list[Resource]) -> None:
-    problem = first(resources, "Condition", lambda one: one["category"][0]["coding"][0]["code"] == "problem-list-item")
-    other = json.loads(json.dumps(problem)) | {"id": "again"}
-    other["clinicalStatus"]["coding"][0]["code"] = "resolved"
-    resources.insert(resources.index(problem), other)
+    problem = first(
+        resources, "Condition", lambda resource: resource["category"][0]["coding"][0]["code"] == "problem-list-item"
+    )
+    copied = json.loads(json.dumps(problem)) | {"id": "again"}
+    copied["clinicalStatus"]["coding"][0]["code"] = "resolved"
+    resources.insert(resources.index(problem), copied)
 
 
 def _recorded_early(resources: list[Resource]) -> None:
-    first(resources, "Condition", lambda one: True)["recordedDate"] = "1999-01-01T10:00:00+00:00"
+    first(resources, "Condition", lambda resource: True)["recordedDate"] = "1999-01-01T10:00:00+00:00"
 
 
 def _too_young(resources: list[Resource]) -> None:
-    first(resources, "Patient", lambda one: "deceasedDateTime" not in one)["birthDate"] = "2012-01-01"
-    for one in resources:
-        if one["resourceType"] == "Condition":
-            one["code"]["coding"][0]["code"] = "I50.9"
+    first(resources, "Patient", lambda person: "deceasedDateTime" not in person)["birthDate"] = "2012-01-01"
+    for resource in resources:
+        if resource["resourceType"] == "Condition":
+            resource["code"]["coding"][0]["code"] = "I50.9"
 
 
 def _at_night(resources: list[Resource]) -> None:
-    visit = first(resources, "Encounter", lambda one: one["class"]["code"] == "AMB")
+    visit = first(resources, "Encounter", lambda resource: resource["class"]["code"] == "AMB")
     visit["period"]["start"] = visit["period"]["start"][:11] + "03:00:00+00:00"
 
 
 def _outside(resources: list[Resource]) -> None:
-    vital = first(resources, "Observation", lambda one: "encounter" in one and one["code"]["text"] == "HEARTRATE")
+    vital = first(
+        resources, "Observation", lambda resource: "encounter" in resource and resource["code"]["text"] == "HEARTRATE"
+    )
     vital["effectiveDateTime"] = "2001-01-01T10:00:00+00:00"
 
 
 def _without_encounter(resources: list[Resource]) -> None:
-    stay = first(resources, "Encounter", lambda one: one["class"]["code"] == "IMP")
+    stay = first(resources, "Encounter", lambda resource: resource["class"]["code"] == "IMP")
     reference = f"Encounter/{stay['id']}"
-    order = first(resources, "MedicationRequest", lambda one: one.get("encounter", {}).get("reference") == reference)
+    order = first(
+        resources, "MedicationRequest", lambda resource: resource.get("encounter", {}).get("reference") == reference
+    )
     del order["encounter"]
 
 
 def _overlapping(resources: list[Resource]) -> None:
-    visit = first(resources, "Encounter", lambda one: one["class"]["code"] == "AMB")
+    visit = first(resources, "Encounter", lambda resource: resource["class"]["code"] == "AMB")
     resources.insert(resources.index(visit) + 1, json.loads(json.dumps(visit)) | {"id": "again"})
 
 
 def _gap(resources: list[Resource]) -> None:
-    stay = first(resources, "Encounter", lambda one: len(one.get("location", [])) > 1)
+    stay = first(resources, "Encounter", lambda resource: len(resource.get("location", [])) > 1)
     stay["location"][0]["period"]["end"] = stay["location"][0]["period"]["start"]
 
 
 def _after_death(resources: list[Resource]) -> None:
-    first(resources, "Patient", lambda one: "deceasedDateTime" in one)["deceasedDateTime"] = "2000-01-01T00:00:00+00:00"
+    first(resources, "Patient", lambda resource: "deceasedDateTime" in resource)["deceasedDateTime"] = (
+        "2000-01-01T00:00:00+00:00"
+    )
 
 
 def _flagged(resources: list[Resource]) -> None:
-    lab = first(resources, "Observation", lambda one: "interpretation" in one)
+    lab = first(resources, "Observation", lambda resource: "interpretation" in resource)
     lab["interpretation"][0]["coding"][0]["code"] = "HH"
 
 
 def _unit(resources: list[Resource]) -> None:
-    first(resources, "Observation", lambda one: "valueQuantity" in one)["valueQuantity"]["code"] = "beats"
+    first(resources, "Observation", lambda resource: "valueQuantity" in resource)["valueQuantity"]["code"] = "beats"
 
 
 def _mute_note(resources: list[Resource]) -> None:
-    note = first(resources, "DocumentReference", lambda one: "History" in one["type"]["text"])
+    note = first(resources, "DocumentReference", lambda resource: "History" in resource["type"]["text"])
     note["content"][0]["attachment"]["data"] = "V2VsbC4="
 
 
 def _other_signs(resources: list[Resource]) -> None:
-    for one in resources:
-        if one["resourceType"] == "Observation" and one["code"].get("text") == "TEMP":
-            one["valueQuantity"]["value"] = 41.5
+    for resource in resources:
+        if resource["resourceType"] == "Observation" and resource["code"].get("text") == "TEMP":
+            resource["valueQuantity"]["value"] = 41.5
 
 
 def _early_stamp(resources: list[Resource]) -> None:
-    first(resources, "Observation", lambda one: True)["meta"]["lastUpdated"] = "1999-01-01T00:00:00.000+00:00"
+    first(resources, "Observation", lambda resource: True)["meta"]["lastUpdated"] = "1999-01-01T00:00:00.000+00:00"
 
 
 def _hot(resources: list[Resource]) -> None:
-    for one in resources:
-        if one["resourceType"] == "Encounter" and "priority" in one:
-            one["priority"]["coding"][0]["code"] = "EL"
-        if one["resourceType"] == "Observation" and one["code"].get("text") == "HEARTRATE":
-            one["valueQuantity"]["value"] = 130
+    for resource in resources:
+        if resource["resourceType"] == "Encounter" and "priority" in resource:
+            resource["priority"]["coding"][0]["code"] = "EL"
+        if resource["resourceType"] == "Observation" and resource["code"].get("text") == "HEARTRATE":
+            resource["valueQuantity"]["value"] = 130
 
 
 def _never_tested(resources: list[Resource]) -> None:
-    isolate = first(resources, "Observation", lambda one: "hasMember" in one and "valueString" not in one)
+    isolate = first(
+        resources, "Observation", lambda resource: "hasMember" in resource and "valueString" not in resource
+    )
     isolate["code"]["text"] = "METHICILLIN RESISTANT STAPHYLOCOCCUS AUREUS"
     member = isolate["hasMember"][0]["reference"].partition("/")[2]
-    first(resources, "Observation", lambda one: one["id"] == member)["code"]["text"] = "MEROPENEM"
+    first(resources, "Observation", lambda resource: resource["id"] == member)["code"]["text"] = "MEROPENEM"
 
 
 def _again_that_day(resources: list[Resource]) -> None:
-    once = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("simethicone"))
+    once = first(resources, "MedicationRequest", lambda resource: text_of(resource).startswith("simethicone"))
     resources.insert(resources.index(once), json.loads(json.dumps(once)) | {"id": "again"})
 
 
 def _uncalled_for(resources: list[Resource]) -> None:
-    for one in resources:
-        if text_of(one).startswith("heparin"):
-            one["medicationCodeableConcept"]["text"] = "guaifenesin 200 MG Oral Tablet"
+    for resource in resources:
+        if text_of(resource).startswith("heparin"):
+            resource["medicationCodeableConcept"]["text"] = "guaifenesin 200 MG Oral Tablet"
 
 
 def _unnoticed(resources: list[Resource]) -> None:
-    lab = first(resources, "Observation", lambda one: "issued" in one and one["code"]["text"] == "K")
+    lab = first(resources, "Observation", lambda resource: "issued" in resource and resource["code"]["text"] == "K")
     lab["valueQuantity"]["value"] = 6.9
 
 
 def _healthy_kidneys(resources: list[Resource]) -> None:
-    for one in resources:
-        if one["resourceType"] == "Encounter" and "reasonCode" in one and "partOf" not in one:
-            one["reasonCode"][0]["text"] = "Acute kidney failure, unspecified"
-        if one["resourceType"] == "Observation" and one["code"].get("text") == "CREA" and "valueQuantity" in one:
-            one["valueQuantity"]["value"] = 0.8
+    for resource in resources:
+        if resource["resourceType"] == "Encounter" and "reasonCode" in resource and "partOf" not in resource:
+            resource["reasonCode"][0]["text"] = "Acute kidney failure, unspecified"
+        if (
+            resource["resourceType"] == "Observation"
+            and resource["code"].get("text") == "CREA"
+            and "valueQuantity" in resource
+        ):
+            resource["valueQuantity"]["value"] = 0.8
 
 
 def _clotting(resources: list[Resource]) -> None:
-    for one in resources:
-        if one["resourceType"] == "Encounter" and one["class"]["code"] == "IMP":
-            one["reasonCode"][0]["text"] = "Non-ST elevation (NSTEMI) myocardial infarction"
-        if text_of(one).startswith(("heparin", "enoxaparin", "apixaban")):
-            one["medicationCodeableConcept"]["text"] = "acetaminophen 325 MG Oral Tablet"
+    for resource in resources:
+        if resource["resourceType"] == "Encounter" and resource["class"]["code"] == "IMP":
+            resource["reasonCode"][0]["text"] = "Non-ST elevation (NSTEMI) myocardial infarction"
+        if text_of(resource).startswith(("heparin", "enoxaparin", "apixaban")):
+            resource["medicationCodeableConcept"]["text"] = "acetaminophen 325 MG Oral Tablet"
 
 
 def readings(resources: list[Resource], code: str) -> list[Resource]:
-    return [one for one in resources if one["resourceType"] == "Observation" and one["code"].get("text") == code]
+    return [
+        resource
+        for resource in resources
+        if resource["resourceType"] == "Observation" and resource["code"].get("text") == code
+    ]
 
 
 def _ignored(resources: list[Resource]) -> None:
     """The last potassium of a stay that ended; no note is about its sample."""
-    stay = first(resources, "Encounter", lambda one: one["class"]["code"] == "IMP" and "end" in one["period"])
-    inside = [one for one in readings(resources, "K") if one["encounter"]["reference"] == f"Encounter/{stay['id']}"]
-    max(inside, key=lambda one: str(one["effectiveDateTime"]))["valueQuantity"]["value"] = 2.4
+    stay = first(
+        resources, "Encounter", lambda resource: resource["class"]["code"] == "IMP" and "end" in resource["period"]
+    )
+    inside = [
+        reading
+        for reading in readings(resources, "K")
+        if reading["encounter"]["reference"] == f"Encounter/{stay['id']}"
+    ]
+    max(inside, key=lambda reading: str(reading["effectiveDateTime"]))["valueQuantity"]["value"] = 2.4
 
 
 def _breathless(resources: list[Resource]) -> None:
-    for one in readings(resources, "SPO2"):
-        one["valueQuantity"]["value"] = 80
+    for reading in readings(resources, "SPO2"):
+        reading["valueQuantity"]["value"] = 80
 
 
 def _again_in_the_same_minute(resources: list[Resource], code: str) -> None:
-    one = next(one for one in readings(resources, code) if "valueQuantity" in one)
-    other = json.loads(json.dumps(one)) | {"id": "again"}
-    other["valueQuantity"]["value"] += 3
-    resources.insert(resources.index(one) + 1, other)
+    original = next(reading for reading in readings(resources, code) if "valueQuantity" in reading)
+    copied = json.loads(json.dumps(original)) | {"id": "again"}
+    copied["valueQuantity"]["value"] += 3
+    resources.insert(resources.index(original) + 1, copied)
 
 
 def _sodium_again(resources: list[Resource]) -> None:
@@ -339,35 +369,39 @@ def _pulse_again(resources: list[Resource]) -> None:
 
 def _sodium_soon_after(resources: list[Resource]) -> None:
     _again_in_the_same_minute(resources, "NA")
-    again = next(one for one in resources if one["id"] == "again")
+    again = next(resource for resource in resources if resource["id"] == "again")
     time = datetime.fromisoformat(again["effectiveDateTime"]) + timedelta(minutes=5)
     again["effectiveDateTime"] = time.isoformat()
 
 
 def _ordered_again(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: one["status"] == "active" and bool(text_of(one)))
+    order = first(
+        resources, "MedicationRequest", lambda resource: resource["status"] == "active" and bool(text_of(resource))
+    )
     resources.insert(resources.index(order), json.loads(json.dumps(order)) | {"id": "again"})
 
 
 def _two_of_a_group(resources: list[Resource]) -> None:
-    order = first(resources, "MedicationRequest", lambda one: one["status"] == "active" and bool(text_of(one)))
-    other = json.loads(json.dumps(order)) | {"id": "again"}
+    order = first(
+        resources, "MedicationRequest", lambda resource: resource["status"] == "active" and bool(text_of(resource))
+    )
+    second = json.loads(json.dumps(order)) | {"id": "again"}
     order["medicationCodeableConcept"]["text"] = "omeprazole 20 MG Delayed Release Oral Capsule"
-    other["medicationCodeableConcept"]["text"] = "pantoprazole 40 MG Injection"
-    resources.insert(resources.index(order), other)
+    second["medicationCodeableConcept"]["text"] = "pantoprazole 40 MG Injection"
+    resources.insert(resources.index(order), second)
 
 
 def _thinned(resources: list[Resource], text: str) -> Resource:
     """The longest order for home of a living patient, for another drug."""
     orders = [
-        one
-        for one in resources
-        if one["resourceType"] == "MedicationRequest"
-        and one["category"][0]["coding"][0]["code"] != "inpatient"
-        and one["status"] in ("active", "on-hold")
-        and text_of(one)
+        resource
+        for resource in resources
+        if resource["resourceType"] == "MedicationRequest"
+        and resource["category"][0]["coding"][0]["code"] != "inpatient"
+        and resource["status"] in ("active", "on-hold")
+        and text_of(resource)
     ]
-    order = min(orders, key=lambda one: str(one["authoredOn"]))
+    order = min(orders, key=lambda candidate: str(candidate["authoredOn"]))
     order["medicationCodeableConcept"] = {"text": text}
     return order
 
@@ -379,13 +413,13 @@ def _never_measured(resources: list[Resource]) -> None:
 def _without_effect(resources: list[Resource]) -> None:
     """Warfarin, and an INR of 1 every other month."""
     order = _thinned(resources, "warfarin sodium 5 MG Oral Tablet")
-    like = next(one for one in readings(resources, "HGB") if "valueQuantity" in one)
+    like = next(reading for reading in readings(resources, "HGB") if "valueQuantity" in reading)
     time = datetime.fromisoformat(order["authoredOn"])
     while time.year < 2024:
-        one = json.loads(json.dumps(like)) | {"id": f"inr{time:%y%m}", "subject": order["subject"]}
-        one["code"]["text"], one["effectiveDateTime"], one["valueQuantity"]["value"] = "INR", time.isoformat(), 1.0
-        one.pop("encounter", None)
-        resources.insert(resources.index(order) + 1, one)
+        inr = json.loads(json.dumps(like)) | {"id": f"inr{time:%y%m}", "subject": order["subject"]}
+        inr["code"]["text"], inr["effectiveDateTime"], inr["valueQuantity"]["value"] = "INR", time.isoformat(), 1.0
+        inr.pop("encounter", None)
+        resources.insert(resources.index(order) + 1, inr)
         time += timedelta(days=60)
 
 

@@ -81,20 +81,24 @@ def test_the_bytes_are_the_committed_ones_in_any_surroundings() -> None:
 
 
 def test_ids_and_references(resources: list[Resource]) -> None:
-    ids = [(one["resourceType"], one["id"]) for one in resources]
+    ids = [(resource["resourceType"], resource["id"]) for resource in resources]
     assert len(set(ids)) == len(ids)
     known: set[str] = set()
-    for one in resources:
-        known.add(f"{one['resourceType']}/{one['id']}")
-        for reference in references(one):
-            assert reference in known, one
+    for resource in resources:
+        known.add(f"{resource['resourceType']}/{resource['id']}")
+        for reference in references(resource):
+            assert reference in known, resource
 
 
 @pytest.mark.parametrize("kind", ["Patient", "Observation"])
 def test_shapes_are_those_of_the_recordings(resources: list[Resource], kind: str) -> None:
     wanted = recorded(kind)
     code = wanted.get("code")
-    made = next(one for one in resources if one["resourceType"] == kind and (code is None or one["code"] == code))
+    made = next(
+        resource
+        for resource in resources
+        if resource["resourceType"] == kind and (code is None or resource["code"] == code)
+    )
     added = {"meta", "maritalStatus", "encounter", "interpretation", "referenceRange"}
     assert shape({key: value for key, value in made.items() if key not in added}) == shape(wanted)
     for key in ("category", "code"):
@@ -116,37 +120,39 @@ def test_a_sample_is_valid_r4(resources: list[Resource]) -> None:
 
 def test_statuses_are_mixed_and_values_sometimes_missing_or_bounded(resources: list[Resource]) -> None:
     statuses: dict[str, set[str]] = defaultdict(set)
-    for one in resources:
-        statuses[one["resourceType"]].add(str(one.get("status")))
+    for resource in resources:
+        statuses[resource["resourceType"]].add(str(resource.get("status")))
     assert statuses["Observation"] >= {"final", "corrected", "preliminary", "cancelled"}
     assert statuses["MedicationRequest"] >= {"active", "stopped", "completed", "cancelled", "entered-in-error"}
     assert statuses["Procedure"] >= {"completed", "not-done", "entered-in-error"}
     assert statuses["Encounter"] == {"finished", "in-progress"}
     verified = {
-        one["verificationStatus"]["coding"][0]["code"] for one in resources if one["resourceType"] == "Condition"
+        resource["verificationStatus"]["coding"][0]["code"]
+        for resource in resources
+        if resource["resourceType"] == "Condition"
     }
     assert verified == {"confirmed", "entered-in-error"}
-    observations = [one for one in resources if one["resourceType"] == "Observation"]
-    assert any("dataAbsentReason" in one for one in observations)
-    assert any("comparator" in one.get("valueQuantity", {}) for one in observations)
-    assert sum("deceasedDateTime" in one for one in resources) == 2
+    observations = [resource for resource in resources if resource["resourceType"] == "Observation"]
+    assert any("dataAbsentReason" in observation for observation in observations)
+    assert any("comparator" in observation.get("valueQuantity", {}) for observation in observations)
+    assert sum("deceasedDateTime" in resource for resource in resources) == 2
 
 
 def test_nothing_is_in_the_future_and_the_deciding_tests_have_values(resources: list[Resource]) -> None:
     times = ("effectiveDateTime", "issued", "authoredOn", "performedDateTime", "recordedDate", "date")
-    for one in resources:
-        assert all(one[name] <= NOW for name in times if name in one), one
-        if one["resourceType"] == "Observation" and one["code"]["text"] in ("MG", "K", "GLU", "A1C"):
-            assert one["valueQuantity"]["value"] > 0
-            assert one["status"] in ("final", "amended", "corrected")
+    for resource in resources:
+        assert all(resource[name] <= NOW for name in times if name in resource), resource
+        if resource["resourceType"] == "Observation" and resource["code"]["text"] in ("MG", "K", "GLU", "A1C"):
+            assert resource["valueQuantity"]["value"] > 0
+            assert resource["status"] in ("final", "amended", "corrected")
 
 
 def test_values_that_go_together_in_a_body_do(resources: list[Resource]) -> None:
     draws: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for one in resources:
-        if "valueQuantity" in one:
-            place = (one["subject"]["reference"], one["effectiveDateTime"])
-            draws[place][one["code"]["text"]] = one["valueQuantity"]["value"]
+    for resource in resources:
+        if "valueQuantity" in resource:
+            place = (resource["subject"]["reference"], resource["effectiveDateTime"])
+            draws[place][resource["code"]["text"]] = resource["valueQuantity"]["value"]
 
     def correlation(a: str, b: str) -> float:
         pairs = [(draw[a], draw[b]) for draw in draws.values() if a in draw and b in draw]

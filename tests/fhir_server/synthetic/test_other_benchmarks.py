@@ -30,7 +30,11 @@ def verdict_of(kind: str, mrn: str, facts: Resources, rules: RuleName = "officia
 
 
 def living(resources: list[Resource]) -> list[str]:
-    return [one["id"] for one in resources if one["resourceType"] == "Patient" and "deceasedDateTime" not in one]
+    return [
+        resource["id"]
+        for resource in resources
+        if resource["resourceType"] == "Patient" and "deceasedDateTime" not in resource
+    ]
 
 
 @pytest.mark.parametrize("rules", ["official", "fair"])
@@ -50,7 +54,9 @@ def test_both_arms_of_anticoagulants_and_thyroid_tests_and_every_kind_of_mean(re
         words.update(part for part in ("order heparin", "stop ") if part in because.sentence)
         means[tuple(mean is None for mean in verdict_of("task3", mrn, facts).accepted[0])] += 1
         if verdict_of("task6", mrn, facts).branch == "order":
-            highs = [one["valueQuantity"]["value"] for one in facts.search("Observation", patient=mrn, code="TSH")]
+            highs = [
+                reading["valueQuantity"]["value"] for reading in facts.search("Observation", patient=mrn, code="TSH")
+            ]
             thyroid[sum(value > 10 for value in highs) > 1] += 1
     assert min(words.values()) >= 10
     assert means.keys() == {(False, False), (True, False), (True, True)}
@@ -63,8 +69,8 @@ def test_the_last_qtc_stored_is_not_always_the_last_one_taken(resources: list[Re
     for mrn in living(resources):
         found = facts.search("Observation", patient=mrn, code="QTCINTERVAL")
         if found:
-            stored = max(found, key=lambda one: str(one["meta"]["lastUpdated"]))
-            taken = max(found, key=lambda one: str(one["effectiveDateTime"]))
+            stored = max(found, key=lambda reading: str(reading["meta"]["lastUpdated"]))
+            taken = max(found, key=lambda reading: str(reading["effectiveDateTime"]))
             if stored is not taken:
                 assert stored["valueQuantity"] != taken["valueQuantity"]
                 sides[stored["valueQuantity"]["value"] > 500, taken["valueQuantity"]["value"] > 500] += 1
@@ -73,37 +79,40 @@ def test_the_last_qtc_stored_is_not_always_the_last_one_taken(resources: list[Re
 
 
 def test_all_stamps_lie_before_2025(resources: list[Resource]) -> None:
-    stamps = {one["meta"]["lastUpdated"] for one in resources}
+    stamps = {resource["meta"]["lastUpdated"] for resource in resources}
     assert max(stamps) < "2025"
     assert len(stamps) > 100
 
 
 def test_what_fhir_agent_bench_asks_about_is_there(resources: list[Resource]) -> None:
     by_type: dict[str, list[Resource]] = {}
-    for one in resources:
-        by_type.setdefault(one["resourceType"], []).append(one)
+    for resource in resources:
+        by_type.setdefault(resource["resourceType"], []).append(resource)
     observations, encounters = by_type["Observation"], by_type["Encounter"]
-    classes = Counter(one["class"]["code"] for one in encounters)
+    classes = Counter(encounter["class"]["code"] for encounter in encounters)
     assert min(classes[code] for code in ("IMP", "EMER", "ACUTE", "AMB")) >= 20
-    assert all("partOf" in one for one in encounters if one["class"]["code"] in ("EMER", "ACUTE"))
-    stays = [one for one in encounters if one["class"]["code"] == "IMP"]
-    assert all(one["location"] and one["priority"] and one["hospitalization"]["admitSource"] for one in stays)
-    assert {one["status"] for one in stays} == {"finished", "in-progress"}
+    assert all("partOf" in encounter for encounter in encounters if encounter["class"]["code"] in ("EMER", "ACUTE"))
+    stays = [encounter for encounter in encounters if encounter["class"]["code"] == "IMP"]
+    assert all(stay["location"] and stay["priority"] and stay["hospitalization"]["admitSource"] for stay in stays)
+    assert {stay["status"] for stay in stays} == {"finished", "in-progress"}
     assert len(by_type["Location"]) >= 6
-    assert sum("ingredient" in one for one in by_type["Medication"]) >= 10
-    assert sum("medicationReference" in one for one in by_type["MedicationRequest"]) >= 10
-    assert all("request" in one and "context" in one for one in by_type["MedicationAdministration"])
-    routes = Counter(one["dosageInstruction"][0]["route"]["text"] for one in by_type["MedicationRequest"])
+    assert sum("ingredient" in medication for medication in by_type["Medication"]) >= 10
+    assert sum("medicationReference" in order for order in by_type["MedicationRequest"]) >= 10
+    assert all(
+        "request" in administration and "context" in administration
+        for administration in by_type["MedicationAdministration"]
+    )
+    routes = Counter(order["dosageInstruction"][0]["route"]["text"] for order in by_type["MedicationRequest"])
     assert min(routes["Oral"], routes["Intravenous"], routes["Subcutaneous"]) >= 50
-    tests = [one for one in observations if "specimen" in one]
-    organisms = {member["reference"] for one in tests for member in one.get("hasMember", [])}
-    grown = [one for one in observations if f"Observation/{one['id']}" in organisms]
+    tests = [observation for observation in observations if "specimen" in observation]
+    organisms = {member["reference"] for test in tests for member in test.get("hasMember", [])}
+    grown = [observation for observation in observations if f"Observation/{observation['id']}" in organisms]
     assert len(by_type["Specimen"]) == len(tests) >= 40
     assert len(grown) >= 10
-    assert all(one["hasMember"] for one in grown)
-    codes = Counter(one["code"]["text"] for one in observations)
+    assert all(organism["hasMember"] for organism in grown)
+    codes = Counter(observation["code"]["text"] for observation in observations)
     for code in ("URINE FOLEY", "URINE VOID", "DRAIN JP", "HT", "WT", "HEARTRATE", "RR", "SPO2", "TEMP", "BP"):
         assert codes[code] >= 20, code
-    assert all(one["maritalStatus"] and one["gender"] for one in by_type["Patient"])
+    assert all(patient["maritalStatus"] and patient["gender"] for patient in by_type["Patient"])
     assert len(by_type["Coverage"]) == len(by_type["Patient"])
-    assert sum("performedPeriod" in one for one in by_type["Procedure"]) >= 10
+    assert sum("performedPeriod" in procedure for procedure in by_type["Procedure"]) >= 10

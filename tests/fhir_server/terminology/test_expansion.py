@@ -18,9 +18,9 @@ def test_every_value_set_expands_or_says_why_not() -> None:
             refused.append(str(error))
             continue
         expanded += 1
-        assert len({one[:2] for one in codes}) == len(codes), url
-        for one in codes[:2]:
-            assert contains(value_set, one.system, one.code, HL7) is True, url
+        assert len({coding[:2] for coding in codes}) == len(codes), url
+        for coding in codes[:2]:
+            assert contains(value_set, coding.system, coding.code, HL7) is True, url
     assert expanded > 1200
     assert all(text.startswith(("Unknown", "The filter")) for text in refused)
 

@@ -31,15 +31,15 @@ Guesser = Callable[[Known, Sequence[Known]], Populations]
 
 def most_frequent(case: Known, others: Sequence[Known]) -> Populations:
     """The most frequent list of the other cases; of several, the first in the alphabet."""
-    counts = Counter(other.populations for other in others)
+    counts = Counter(known.populations for known in others)
     return max(sorted(counts), key=lambda populations: counts[populations])
 
 
 def by_names(case: Known, others: Sequence[Known]) -> Populations:
     """The likeliest list by names, ids and order: a naive Bayes classifier."""
     of_list: dict[Populations, list[set[tuple[str, str]]]] = {}
-    for other in others:
-        of_list.setdefault(other.populations, []).append(set(_names(other.chart)))
+    for known in others:
+        of_list.setdefault(known.populations, []).append(set(_names(known.chart)))
     seen = {sign for examples in of_list.values() for example in examples for sign in example}
     signs = set(_names(case.chart)) & seen
     return max(sorted(of_list), key=lambda populations: _likelihood(signs, of_list[populations]))
@@ -54,7 +54,9 @@ def by_numbers(case: Known, others: Sequence[Known]) -> Populations:
     """The list of the cases with the most similar numbers of resources by type. These numbers are clinical in part: a
     patient without a procedure has not had the procedure that a measure asks for.
     """
-    return _nearest(case, others, sorted({one["resourceType"] for known in (case, *others) for one in known.chart}))
+    return _nearest(
+        case, others, sorted({resource["resourceType"] for known in (case, *others) for resource in known.chart})
+    )
 
 
 NOT_CLINICAL: tuple[Guesser, ...] = (by_names, by_administration)
@@ -93,9 +95,9 @@ def _likelihood(signs: set[tuple[str, str]], examples: Sequence[set[tuple[str, s
 
 def _nearest(case: Known, others: Sequence[Known], types: Sequence[str]) -> Populations:
     numbers = _numbers(case.chart, types)
-    distances = [math.dist(numbers, _numbers(other.chart, types)) for other in others]
+    distances = [math.dist(numbers, _numbers(known.chart, types)) for known in others]
     closest = min(distances)
-    return most_frequent(case, [other for other, far in zip(others, distances, strict=True) if far == closest])
+    return most_frequent(case, [known for known, far in zip(others, distances, strict=True) if far == closest])
 
 
 def _numbers(chart: Chart, types: Sequence[str]) -> list[int]:

@@ -126,9 +126,12 @@ def write(root: Path) -> Path:
         "compose": codes,
     }
     files: dict[str, dict[str, Any]] = {"vocabulary/valueset/external/valueset-k.json": value_set}
-    files |= {f"resources/measure/{name}.json": one for name, one in measures.items()}
+    files |= {f"resources/measure/{name}.json": content for name, content in measures.items()}
     for folder, resources in cases.items():
-        files |= {f"tests/measure/{folder}/{one['resourceType']}-{one['id']}.json": one for one in resources}
+        files |= {
+            f"tests/measure/{folder}/{resource['resourceType']}-{resource['id']}.json": resource
+            for resource in resources
+        }
     for name, content in files.items():
         file = root / "input" / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def test_the_question_tells_the_measure_and_not_the_answer(checkout: Path) -> No
 
 def test_a_neutral_chart_keeps_its_links_and_what_is_clinical(checkout: Path) -> None:
     (case,) = [case for case in imported(checkout) if case.folder.startswith("NUMERPass")]
-    resources = {one["resourceType"]: one for one in map(json.loads, case.chart.splitlines())}
+    resources = {resource["resourceType"]: resource for resource in map(json.loads, case.chart.splitlines())}
     assert set(resources) == {"Patient", "Condition", "Encounter", "Procedure"}
     assert resources["Condition"]["subject"] == {"reference": f"Patient/{resources['Patient']['id']}"}  # a slip
     procedure = resources["Procedure"]
@@ -188,9 +188,12 @@ def test_agents_read_by_tools_and_look_up_value_sets(checkout: Path) -> None:
 
 def raw(folder: Path) -> Known:
     resources = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))]
-    (report,) = [one for one in resources if one["resourceType"] == "MeasureReport"]
-    counts = [(one["code"]["coding"][0]["code"], one["count"]) for one in report["group"][0]["population"]]
-    chart = [one for one in resources if one is not report]
+    (report,) = [resource for resource in resources if resource["resourceType"] == "MeasureReport"]
+    counts = [
+        (population["code"]["coding"][0]["code"], population["count"])
+        for population in report["group"][0]["population"]
+    ]
+    chart = [resource for resource in resources if resource is not report]
     return Known(folder.parent.name, tuple(code for code, count in counts if count), chart)
 
 

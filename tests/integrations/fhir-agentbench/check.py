@@ -35,9 +35,9 @@ KINDS = ("Encounter", "Condition", "Procedure", "MedicationRequest", "Location",
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 
@@ -79,12 +79,12 @@ def call(asked: str, place: int, name: str, **arguments: str) -> dict[str, Any]:
 def reply(request: dict[str, Any]) -> str | dict[str, Any]:
     """What the scripted model says: calls at first, at last a digest of what it was shown."""
     messages = request["messages"]
-    asked = next(text_of(one["content"]) for one in messages if one["role"] == "user")
+    asked = next(text_of(message["content"]) for message in messages if message["role"] == "user")
     patient = re.search(r"Patient FHIR ID is ([\w-]+)\.", asked)
     assert patient is not None
-    turn = sum(one["role"] == "assistant" for one in messages)
+    turn = sum(message["role"] == "assistant" for message in messages)
     offered = [tool["function"]["name"] for tool in request.get("tools") or []]
-    shown = json.dumps([text_of(one.get("content")) for one in messages if one["role"] != "assistant"])
+    shown = json.dumps([text_of(message.get("content")) for message in messages if message["role"] != "assistant"])
     digest = hashlib.sha256(shown.encode()).hexdigest()
     if not offered:
         return f"The answer is {digest}."
@@ -106,7 +106,9 @@ def reply(request: dict[str, Any]) -> str | dict[str, Any]:
         queries = [f"{kind}?patient={patient[1]}" for kind in kinds]
         queries += [f"Patient/{patient[1]}", f"Encounter?patient={patient[1]}&_count=1"][: way % 3]
         queries = ["Nonsense?x=y"] if way == 6 else queries
-        return {"tool_calls": [call(asked, n, "fhir_request_get", query_string=one) for n, one in enumerate(queries)]}
+        return {
+            "tool_calls": [call(asked, n, "fhir_request_get", query_string=query) for n, query in enumerate(queries)]
+        }
     by_patient = [
         call(asked, n, "get_resources_by_patient_fhir_id", resource_type=kind, patient_fhir_id=patient[1])
         for n, kind in enumerate(kinds)
@@ -164,22 +166,22 @@ class Store:
         self._base, self._session = base, requests.Session()
         self._known: dict[str, set[str]] = {}
         statement = self._session.get(f"{base}/metadata").json()
-        for one in statement["rest"][0]["resource"]:
-            self._known[one["type"]] = {name["name"] for name in one.get("searchParam", [])}
+        for resource in statement["rest"][0]["resource"]:
+            self._known[resource["type"]] = {name["name"] for name in resource.get("searchParam", [])}
 
     def get(self, url: str) -> Any:
         path, _, query = url.removeprefix(self._base + "/").partition("?")
         if path not in self._known or "_getpages" in query:
             return self._session.get(url)
-        pairs = [one for one in query.split("&") if one]
-        kept = [one for one in pairs if one.partition("=")[0] in self._known[path] or one.startswith("_")]
-        if not any(one.startswith("_count=") for one in kept):
+        pairs = [pair for pair in query.split("&") if pair]
+        kept = [pair for pair in pairs if pair.partition("=")[0] in self._known[path] or pair.startswith("_")]
+        if not any(pair.startswith("_count=") for pair in kept):
             kept.append("_count=1000")
         return self._session.get(f"{self._base}/{path}?{'&'.join(kept)}")
 
 
 def ids(found: Any) -> dict[str, list[str]]:
-    return {kind: some for kind, some in (found or {}).items() if some}
+    return {kind: names for kind, names in (found or {}).items() if names}
 
 
 def ours(rows: list[dict[str, str]], strategy: str, model: str, data: Path) -> dict[str, tuple[Any, Any]]:
@@ -210,13 +212,13 @@ endings: dict[str, int] = {}
 with chat_endpoint(reply) as model, served(data) as base:
     for strategy in os.environ.get("STRATEGIES", ",".join(STRATEGIES)).split(","):
         began = time.monotonic()
-        own = ours(rows, strategy, model, data)
+        reproduced = ours(rows, strategy, model, data)
         middle = time.monotonic()
         published = theirs(rows, strategy, model, base)
-        assert own.keys() == published.keys()
-        for one, (answer, found) in published.items():
-            assert own[one][0] == answer, (strategy, one, own[one][0], answer)
-            assert own[one][1] == found, (strategy, one)
+        assert reproduced.keys() == published.keys()
+        for question, (answer, found) in published.items():
+            assert reproduced[question][0] == answer, (strategy, question, reproduced[question][0], answer)
+            assert reproduced[question][1] == found, (strategy, question)
             kind = (
                 "over the cap"
                 if "Input tokens" in answer

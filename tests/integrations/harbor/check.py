@@ -71,7 +71,7 @@ with TemporaryDirectory(dir="/dev/shm") as layers:
     GIVEN["MACHINE_LAYERS"] = layers
     for agent, reward in (("oracle", 1.0), ("nop", 0.0)):
         found = rewards(agent, "tasks")
-        assert set(found.values()) == {reward}, {name: one for name, one in found.items() if one != reward}
+        assert set(found.values()) == {reward}, {name: got for name, got in found.items() if got != reward}
     assert set(rewards("agents:Thief", "one").values()) == {0.0}
     assert set(rewards("agents:Leaver", "one").values()) == {1.0}
 print(

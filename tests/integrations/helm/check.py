@@ -37,8 +37,8 @@ TOKENIZER = """tokenizer_configs:
 def command(name: str, *arguments: str) -> None:
     """Run one of HELM's commands."""
     paths = os.pathsep.join([str(Path(__file__).parent), os.environ["PYTHONPATH"]])
-    own = str(Path(sys.executable).with_name(name))
-    subprocess.run([own, *arguments], check=True, env=os.environ | {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"})
+    program = str(Path(sys.executable).with_name(name))
+    subprocess.run([program, *arguments], check=True, env=os.environ | {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"})
 
 
 with endpoint() as url:

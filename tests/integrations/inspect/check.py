@@ -75,11 +75,11 @@ def values_of(log: Path, scorer: str) -> dict[tuple[str, int], float | None]:
 
 def values(report: medagent.Report) -> dict[tuple[str, int], float | None]:
     """The same of a report; a reply that cannot be read has a kind and no value, and counts 0 under Inspect."""
-    unread = {(one.item, one.trial) for one in report.items if one.value is None and one.kind}
+    unread = {(item.item, item.trial) for item in report.items if item.value is None and item.kind}
     return {
-        key: 0.0 if key in unread else None if one.value is None else round(one.value, 9)
-        for one in report.items
-        for key in [(one.item, one.trial)]
+        key: 0.0 if key in unread else None if item.value is None else round(item.value, 9)
+        for item in report.items
+        for key in [(item.item, item.trial)]
     }
 
 
@@ -96,7 +96,7 @@ def compare(url: str, benchmark: str, words: list[str], parameters: list[str]) -
     role = ["--model-role", "grader=openai-api/local/judge"] if judged else []
     command(
         *("inspect", "eval", f"medagent/{benchmark}", "--model", "openai-api/local/x", *limits, "--epochs", "2", *role),
-        *(part for one in parameters for part in ("-T", one)),
+        *(part for parameter in parameters for part in ("-T", parameter)),
         *("--log-dir", str(logs), "--display", "plain"),
     )
     judge = ["--judge", "judge", "--judge-base-url", url] if judged else []

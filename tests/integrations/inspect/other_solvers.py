@@ -65,11 +65,11 @@ def check() -> None:
     assert math.isnan(limited.value), limited
     assert "token limit" in limited.explanation, limited
     log = log_of(None, says(f"FINISH({right})"))
-    [one] = log.samples
-    row = one.store["medagent"]["row"]
+    [sample] = log.samples
+    row = sample.store["medagent"]["row"]
     assert log.eval.task_version == "v2", log.eval.task_version
-    assert one.input == next(task.text for task in medagent.tasks() if task.id == "task1_3"), one.input
-    assert MRN in one.target, one.target
+    assert sample.input == next(task.text for task in medagent.tasks() if task.id == "task1_3"), sample.input
+    assert MRN in sample.target, sample.target
     assert row["started"], row
     assert row["timestamp"] >= row["started"], row
     unread = log_of(None, *[says("no pairs at all")] * 60, name="imapscore", options={}, limit=2)

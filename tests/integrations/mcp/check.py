@@ -74,7 +74,7 @@ def described(tools: list) -> None:
         hints = tool.annotations
         values = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
         assert tool.title, tool
-        assert all(isinstance(one, bool) for one in values), tool
+        assert all(isinstance(value, bool) for value in values), tool
         assert (tool.output_schema is not None) == (tool.name in ("list_tasks", "start_task")), tool
     assert {tool.name for tool in tools if not tool.annotations.read_only_hint} >= {"start_task", "finish"}
 
@@ -93,8 +93,8 @@ async def clients(url: str) -> None:
         await play(Client(url, mode=mode), "http")
     async with Client(url, mode="legacy") as gone:
         left = await begun(gone)
-    async with Client(url) as other:
-        told = await other.call_tool("get_patient", {"episode": left, "identifier": MRN})
+    async with Client(url) as later:
+        told = await later.call_tool("get_patient", {"episode": left, "identifier": MRN})
         assert "the client left" in told.content[0].text, told
 
 
@@ -155,7 +155,7 @@ async def desktop(home: Path, wheel: Path) -> int:
         await client.call_tool("finish", {"episode": episode, "answers": [MRN]})
     folder = home / ".local/share/medagent/results/v2_desktop_mcp"
     assert [item.correct for item in medagent.grade(folder).items] == [True]
-    assert any("building the hospital" in (one or "") for one in heard), heard
+    assert any("building the hospital" in (message or "") for message in heard), heard
     return len(heard)
 
 

@@ -59,7 +59,7 @@ def parses(model: type, fields: dict[str, object]) -> bool:
 subprocess.run([os.environ["MEDAGENT"], "export", "harbor", "tasks", "--limit", "5"], check=True)
 names = sorted(path.parent.name for path in Path("tasks").glob("*/task.toml"))
 requests = [{"instance_id": f"medagent::{name}", "responses_create_params": {"input": []}} for name in names]
-Path("requests.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in requests), encoding="utf-8")
+Path("requests.jsonl").write_text("".join(f"{json.dumps(request)}\n" for request in requests), encoding="utf-8")
 
 model = ("--model", "x", "--model-url", "http://127.0.0.1:9/v1", "--model-api-key", "k")
 assert accepts(CONFIG, "env", "validate", *model)
@@ -73,7 +73,7 @@ assert not accepts(CONFIG.replace("requests.jsonl", "none.jsonl"), *collate, "no
 agent |= {"name": "medagent", "host": "127.0.0.1", "port": 1}
 assert parses(HarborAgentConfig, agent)
 assert not parses(HarborAgentConfig, {name: value for name, value in agent.items() if name != "harbor_datasets"})
-assert all(parses(HarborRunRequest, one) for one in requests)
+assert all(parses(HarborRunRequest, request) for request in requests)
 assert not parses(HarborRunRequest, {"responses_create_params": {"input": []}})
 print(
     f"env validate, dataset collate and harbor_agent's models accept {len(names)} tasks and refuse wrong ones; not run"

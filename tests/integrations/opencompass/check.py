@@ -53,10 +53,10 @@ def same_figures() -> str:
     """Export a judged run, read it as OpenCompass' summarizers do, and hold its figures against ours."""
     with chat_endpoint(judged) as url:
         run = medagent("run", "simpleqa", "--model", "mini", "--judge", "judge", "--base-url", url)["folder"]
-    (own,) = medagent("simpleqa", "score", run)
+    (ours,) = medagent("simpleqa", "score", run)
     subprocess.run([os.environ["MEDAGENT"], "simpleqa", "export", run, "exported"], check=True)
     compared = 0
-    for section in own["sections"]:
+    for section in ours["sections"]:
         if section["name"] not in ("en", "hu"):
             continue
         (written,) = Path("exported").glob(f"results/*/*_{section['name']}.json")

@@ -48,7 +48,7 @@ SlurmdParameters=config_overrides
 
 def block(language: str, holds: str) -> str:
     """The block of code in docs/cluster.md that holds a text."""
-    return next(one for one in re.findall(rf"```{language}\n(.*?)```", DOCS, re.DOTALL) if holds in one)
+    return next(code for code in re.findall(rf"```{language}\n(.*?)```", DOCS, re.DOTALL) if holds in code)
 
 
 @contextmanager

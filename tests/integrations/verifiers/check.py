@@ -83,7 +83,9 @@ def evaluate(url: str, protocol: str) -> list[dict[str, Any]]:
 def sent() -> set[str]:
     """The conversations and tools that arrived since the last time, in one form."""
     kept = ("role", "content", "tool_calls", "tool_call_id")
-    conversations = [[{name: one[name] for name in kept if one.get(name)} for one in r["messages"]] for r in requests]
+    conversations = [
+        [{name: message[name] for name in kept if message.get(name)} for message in r["messages"]] for r in requests
+    ]
     found = {json.dumps([c, r.get("tools")], sort_keys=True) for c, r in zip(conversations, requests, strict=True)}
     requests.clear()
     return found
@@ -109,7 +111,9 @@ def evaluate_served(url: str, protocol: str) -> list[dict[str, Any]]:
             await environment.wait_for_server_startup()
             selected = load_taskset(config.taskset).include(ids=chosen)
             data = [task.data.model_dump(mode="json") for task in selected for _ in range(2)]
-            episodes = await asyncio.gather(*(environment.run(client, "x", SamplingConfig(), one) for one in data))
+            episodes = await asyncio.gather(
+                *(environment.run(client, "x", SamplingConfig(), task_data) for task_data in data)
+            )
         finally:
             await environment.close()
         return [json.loads(trace.model_dump_json()) for episode in episodes for trace in episode.traces]
@@ -134,7 +138,7 @@ def compare(url: str, protocol: str) -> int:
     expected = {item.item: float(item.correct) for item in report.items}
     right = [task for task in chosen if task.endswith("_1") or task in UNREAD]
     assert expected == {task: float(task in right) for task in chosen}, expected
-    return min(same_rewards(one, expected, protocol) for one in traces)
+    return min(same_rewards(trace, expected, protocol) for trace in traces)
 
 
 def same_rewards(traces: list[dict[str, Any]], expected: dict[str, float], protocol: str) -> int:

@@ -26,7 +26,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     recorded = [json.loads(row) for row in text("predictions.jsonl").splitlines()]
     Path("test.json").write_text(
-        "".join(json.dumps({**one, "input": "x", "target": ""}, ensure_ascii=False) + "\n" for one in recorded)
+        "".join(json.dumps({**row, "input": "x", "target": ""}, ensure_ascii=False) + "\n" for row in recorded)
     )
     Path("gold.json").write_text(json.dumps(value("gold.json")))
     Path("model.json").write_text(json.dumps({"*": ["FINISH([])"]}))
@@ -59,17 +59,17 @@ def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, 
     assert json.loads(medagent(*command, "--trials", 2, "--limit", 3, "--json", "--quiet").out)["benchmark"] == name
     shown = medagent("show", folder)
     assert (shown.code, "6 completed" in shown.out) == (0, name != "simpleqa")
-    one = medagent("show", folder, items[0]["item"])
-    assert one.code == 0, one.err
-    assert "status: completed" in one.out
+    details = medagent("show", folder, items[0]["item"])
+    assert details.code == 0, details.err
+    assert "status: completed" in details.out
     assert medagent("show", folder, "nothing").err.count("\n") == 1
     graded = medagent("grade", folder)
     assert graded.code == 0, graded.err
     chosen = items[1]["item"].partition("/")[0]
     few = medagent(*command, "--round", "few", "--ids", chosen, "--strip-thinking", "--concurrency", 1)
     assert few.code == 0, few.err
-    (other,) = [path for path in Path("results").iterdir() if "_few_" in path.name]
-    compared = medagent("compare", folder, other)
+    (few_folder,) = [path for path in Path("results").iterdir() if "_few_" in path.name]
+    compared = medagent("compare", folder, few_folder)
     if name == "imapscore":  # a model that says one thing to everything leaves nothing to score
         assert (compared.code, "extraction_failed" in compared.err) == (1, True)
     else:

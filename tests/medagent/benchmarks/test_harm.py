@@ -99,8 +99,8 @@ def test_orders_for_another_patient_are_counted_by_class(results: Path) -> None:
     assert f"{count} harmful orders would have reached a patient: {count} wrong patient" in shown
     full = medagent("grade", folder(results, report), "--full").out
     assert "Harm of orders" in full
-    section = next(one for one in report["table"] if one["title"] == "Harm of orders")
-    line = next(one for one in section["lines"] if one["name"] == "wrong patient")
+    section = next(table for table in report["table"] if table["title"] == "Harm of orders")
+    line = next(row for row in section["lines"] if row["name"] == "wrong patient")
     assert (line["counts"]["items"], line["n"]) == (report["harm"]["harmful"], report["harm"]["items"])
     assert line["interval"][0] > 0
 
@@ -139,7 +139,7 @@ def test_two_runs_are_compared_by_harm(results: Path) -> None:
 
 def test_the_leaderboard_and_exports_have_the_harm(results: Path, tmp_path: Path) -> None:
     reports = [run(results, agent) for agent in ("reference", "Misdirects")]
-    text = medagent("leaderboard", *(folder(results, one) for one in reports)).out
+    text = medagent("leaderboard", *(folder(results, report) for report in reports)).out
     assert "| above blind | harm |" in text
     assert "rules official 1" in text
     assert medagent("export", "jsonl", folder(results, reports[1]), tmp_path / "rows.jsonl").code == 0
@@ -152,5 +152,5 @@ def test_where_only_a_key_is_there_the_chart_is_not_known(results: Path, tmp_pat
     if report["harm"]["not_known"]:
         note = "not known without the chart: against an allergy, duplicate of an active order"
         assert any(note in text for text in report["notes"])
-    names = [line["name"] for one in report["table"] if one["title"] == "Harm of orders" for line in one["lines"]]
+    names = [line["name"] for table in report["table"] if table["title"] == "Harm of orders" for line in table["lines"]]
     assert set(report["harm"]["not_known"]).isdisjoint(names)

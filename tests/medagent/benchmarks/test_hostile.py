@@ -49,10 +49,10 @@ def check(ran: Ran) -> Path:
     (folder,) = (path.parent for path in Path("results").rglob("run.json"))
     shown = medagent("show", folder)
     item = json.loads((folder / "episodes.jsonl").read_text().splitlines()[0])["unit"].partition("#")[0]
-    one = medagent("show", folder, item)
-    for text in (ran.out, ran.err, shown.out, shown.err, one.out, one.err, folder.name):
+    details = medagent("show", folder, item)
+    for text in (ran.out, ran.err, shown.out, shown.err, details.out, details.err, folder.name):
         assert not STEERING.search(text), text
-    for text in (ran.out, ran.err, shown.out, one.out, *(file.read_text() for file in folder.rglob("*.json*"))):
+    for text in (ran.out, ran.err, shown.out, details.out, *(file.read_text() for file in folder.rglob("*.json*"))):
         assert KEY not in text
         assert "very+secret" not in text
     assert not any(STEERING.search(path.name) or "\n" in path.name for path in folder.rglob("*"))

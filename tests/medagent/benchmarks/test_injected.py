@@ -89,10 +89,10 @@ def injected(request: pytest.FixtureRequest) -> Injected:
 
 
 PATTERNS = {
-    one.name: re.compile(
-        re.escape(one.text).replace(r"\{mark\}", r"(?P<mark>\d+)").replace(r"\{drug\}", r"(?P<drug>[^\"]+?)")
+    form.name: re.compile(
+        re.escape(form.text).replace(r"\{mark\}", r"(?P<mark>\d+)").replace(r"\{drug\}", r"(?P<drug>[^\"]+?)")
     )
-    for one in FORMS
+    for form in FORMS
 }
 KINDS = ("Observation", "MedicationRequest", "ServiceRequest", "Procedure", "Condition")
 
@@ -127,7 +127,7 @@ class Obeys(Agent):
             elif kind == "stop":
                 yield self.stop(base, patient, found["drug"])
             else:
-                drug = next(one.words for one in FORMS if one.name == name)
+                drug = next(form.words for form in FORMS if form.name == name)
                 yield order(base, patient, drug, "active")
         yield f"FINISH({json.dumps(answers)})"
 
@@ -184,18 +184,18 @@ class ReadsObservations(Obeys):
 
 
 def harmed(report: dict[str, Any]) -> set[str]:
-    return {one["item"] for one in report["items"] if one.get("harmed")}
+    return {item["item"] for item in report["items"] if item.get("harmed")}
 
 
 def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """By line of the table of instructions, how many items of how many."""
-    section = next(one for one in report["table"] if one["title"] == "Injected instructions")
+    section = next(table for table in report["table"] if table["title"] == "Injected instructions")
     return {line["name"]: (line["counts"]["items"], line["n"]) for line in section["lines"]}
 
 
 def test_a_share_of_each_type_has_an_instruction_and_the_forms_take_turns(mab: Injected) -> None:
-    assert Counter(one.partition("_")[0] for one in mab.instructions) == {f"task{n}": 2 for n in range(1, 11)}
-    forms = Counter(one["form"] for one in mab.instructions.values())
+    assert Counter(name.partition("_")[0] for name in mab.instructions) == {f"task{n}": 2 for n in range(1, 11)}
+    forms = Counter(instruction["form"] for instruction in mab.instructions.values())
     assert forms.keys() == PATTERNS.keys()
     assert set(forms.values()) == {1, 2}
 
@@ -213,8 +213,8 @@ def test_apart_from_the_instructions_the_set_is_byte_for_byte_as_without(mab: In
 
 def test_every_byte_follows_from_the_seed(injected: Injected) -> None:
     patients = [option for file in injected.folder.parent.glob("*.ndjson") for option in ("--ehr", file)]
-    own = ("--from", injected.words[0], *patients) if patients else ()
-    ran = medagent("data", "verify", injected.folder, "--seed", "injected", *own)
+    sources = ("--from", injected.words[0], *patients) if patients else ()
+    ran = medagent("data", "verify", injected.folder, "--seed", "injected", *sources)
     assert ran.code == 0, ran.out + ran.err
 
 
@@ -224,7 +224,7 @@ def test_who_does_the_task_or_nothing_is_not_harmed(injected: Injected, agent: s
     n = len(injected.instructions)
     assert n
     assert rates(report)["harmed"] == (0, n)
-    assert {one["item"] for one in report["items"] if "harmed" in one} == injected.instructions.keys()
+    assert {item["item"] for item in report["items"] if "harmed" in item} == injected.instructions.keys()
     if agent == "reference":
         assert rates(report)["right on the injected items"] == (n, n)
         assert rates(report)["right"] == (len(report["items"]),) * 2
@@ -249,7 +249,11 @@ def test_who_quotes_or_refuses_an_instruction_is_not_harmed(mab: Injected) -> No
 @pytest.mark.long
 def test_an_instruction_that_was_not_read_does_no_harm(psb: Injected) -> None:
     report = psb.run(f"{__name__}:ReadsObservations")
-    read = {name for name, one in psb.instructions.items() if one["place"].startswith(("Observation/", "Patient/"))}
+    read = {
+        name
+        for name, instruction in psb.instructions.items()
+        if instruction["place"].startswith(("Observation/", "Patient/"))
+    }
     assert 0 < len(read) < len(psb.instructions)
     assert harmed(report) == read
     assert rates(report)["had read the instruction"] == (len(read), len(psb.instructions))
@@ -257,14 +261,16 @@ def test_an_instruction_that_was_not_read_does_no_harm(psb: Injected) -> None:
 
 def test_who_obeys_one_form_is_harmed_by_this_form_only(mab: Injected) -> None:
     report = mab.run(f"{__name__}:ObeysOneForm")
-    assert harmed(report) == {name for name, one in mab.instructions.items() if one["form"] == "answer-override"}
+    assert harmed(report) == {
+        name for name, instruction in mab.instructions.items() if instruction["form"] == "answer-override"
+    }
     forms = report["injected"]["forms"]
-    assert {name for name, one in forms.items() if one["harmed"]} == {"answer-override"}
+    assert {name for name, form in forms.items() if form["harmed"]} == {"answer-override"}
 
 
 def test_a_stopped_order_is_in_the_state_difference(mab: Injected) -> None:
-    stops = {name: one for name, one in mab.instructions.items() if one["asks"] == "stop"}
-    assert any("MedicationRequest/" in one["text"] for one in stops.values())
+    stops = {name: instruction for name, instruction in mab.instructions.items() if instruction["asks"] == "stop"}
+    assert any("MedicationRequest/" in instruction["text"] for instruction in stops.values())
     report = mab.run(f"{__name__}:Patches", "--writes", "execute", "--ids", ",".join(stops))
     assert harmed(report) == stops.keys()
 
@@ -281,11 +287,14 @@ def test_instructions_are_dealt_without_regard_to_what_is_right(tmp_path: Path) 
 
 def test_views_show_where_the_instruction_stood(mab: Injected, tmp_path: Path) -> None:
     folder = mab.folder_of(mab.run(f"{__name__}:Obeys"))
-    name, one = next((name, one) for name, one in mab.instructions.items() if name.startswith("task5_"))
+    name, instruction = next(
+        (name, instruction) for name, instruction in mab.instructions.items() if name.startswith("task5_")
+    )
     shown = medagent("show", folder, name).out
     assert "◀ injected instruction" in shown
     assert (
-        f"text: {one['text']}; place: {one['place']}; form: {one['form']}; read by the agent: yes; harmed: yes" in shown
+        f"text: {instruction['text']}; place: {instruction['place']}; form: {instruction['form']}; "
+        "read by the agent: yes; harmed: yes" in shown
     )
     n = len(mab.instructions)
     assert f"Harmed: {n} of {n} items with an instruction; read: {n}" in medagent("show", folder).out
@@ -295,10 +304,10 @@ def test_views_show_where_the_instruction_stood(mab: Injected, tmp_path: Path) -
     page = tmp_path / "report.html"
     assert medagent("report", folder, "--output", page).code == 0
     _, blocks = items(page)[f"{name}.1"]
-    facts = next(one["facts"] for one in blocks if one.get("title") == "Injected instruction")
-    assert ["place", one["place"]] in facts
+    facts = next(section["facts"] for section in blocks if section.get("title") == "Injected instruction")
+    assert ["place", instruction["place"]] in facts
     assert ["read by the agent", "yes"] in facts
-    assert block(blocks, "conversation")["injected"] == [one["place"].partition(" ")[0]]
+    assert block(blocks, "conversation")["injected"] == [instruction["place"].partition(" ")[0]]
 
 
 def test_two_runs_are_compared_by_harm(mab: Injected) -> None:

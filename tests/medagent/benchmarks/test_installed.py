@@ -38,8 +38,8 @@ def test_the_package_has_at_most_60_lines() -> None:
 def test_its_set_is_verified_and_checked(made: Path) -> None:
     verified = medagent("data", "verify", made, "--seed", "one")
     assert (verified.code, verified.out) == (0, f"{made}: every byte follows from the seed\n")
-    other = medagent("data", "verify", made, "--seed", "two")
-    assert (other.code, "its SHA-256 is not the one" in other.out) == (1, True)
+    refused = medagent("data", "verify", made, "--seed", "two")
+    assert (refused.code, "its SHA-256 is not the one" in refused.out) == (1, True)
     checked = medagent("data", "check", made)
     assert checked.code == 0, checked.err
     assert "8 tasks (4 repeat_potassium, 4 last_magnesium), digest " in checked.out

@@ -198,7 +198,7 @@ def test_one_of_the_charts_occurs_twice(few: Twins) -> None:
     changes: dict[str, list[str]] = {}
     for task in few.tasks:
         changes.setdefault(task["twin"], []).append(json.dumps(task.get("change")))
-    assert all(sorted(Counter(some).values()) == [1, 2] for some in changes.values())
+    assert all(sorted(Counter(twin_changes).values()) == [1, 2] for twin_changes in changes.values())
 
 
 def test_limits_count_whole_triples(few: Twins) -> None:

@@ -180,7 +180,7 @@ def test_twins_have_the_same_words(mab: Twins) -> None:
     for task in mab.tasks:
         seen = words.setdefault(task["twin"], set())
         seen.add((task["text"], task["context"], task.get("patient", "")))
-    assert all(len(some) == 1 for some in words.values())
+    assert all(len(wordings) == 1 for wordings in words.values())
 
 
 def test_no_changed_chart_has_a_test_twice_at_one_time(mab: Twins) -> None:
@@ -221,7 +221,7 @@ def test_who_is_found_in_one_chart_is_not_in_the_other(mab: Twins) -> None:
         if task["id"].startswith("task1_"):
             answers.setdefault(task["twin"], []).append(task["fields"]["sol"][0])
     assert answers
-    assert all(len(set(some)) == 2 and "Patient not found" in some for some in answers.values())
+    assert all(len(set(given)) == 2 and "Patient not found" in given for given in answers.values())
 
 
 class Guess(Agent):
@@ -300,12 +300,14 @@ def test_who_guesses_gets_nothing_in_the_headline(branches: Twins, agent: type[A
 def test_a_moved_reading_of_a_panel_is_in_another_panel(branches: Twins) -> None:
     hospital = open_hospital(bundled_file().path)
     alone = []
-    for one in chain.from_iterable(task.get("change") or () for task in branches.tasks):
-        before = isinstance(one, dict) and hospital.by_ref.get(ref(one))
-        if before and before.get("effectiveDateTime") != one.get("effectiveDateTime"):
-            others = [other for other in hospital.of[subject_id(one) or ""] if ref(other) != ref(one)]
-            times = [other.get("effectiveDateTime") for other in others if other["resourceType"] == "Observation"]
-            alone.append(tuple(reading["effectiveDateTime"] not in times for reading in (before, one)))
+    for change in chain.from_iterable(task.get("change") or () for task in branches.tasks):
+        before = isinstance(change, dict) and hospital.by_ref.get(ref(change))
+        if before and before.get("effectiveDateTime") != change.get("effectiveDateTime"):
+            others = [resource for resource in hospital.of[subject_id(change) or ""] if ref(resource) != ref(change)]
+            times = [
+                resource.get("effectiveDateTime") for resource in others if resource["resourceType"] == "Observation"
+            ]
+            alone.append(tuple(reading["effectiveDateTime"] not in times for reading in (before, change)))
     assert (False, False) in alone
     assert (False, True) not in alone
 
@@ -313,7 +315,7 @@ def test_a_moved_reading_of_a_panel_is_in_another_panel(branches: Twins) -> None
 def test_selections_keep_pairs_together(mab: Twins) -> None:
     by_id = {task["id"]: task["twin"] for task in mab.tasks}
     for words in (("--limit", 6), ("--per-type", 2), ("--ids", "task5_1")):
-        chosen = Counter(by_id[one["item"]] for one in mab.run("nop", *words)["items"])
+        chosen = Counter(by_id[item["item"]] for item in mab.run("nop", *words)["items"])
         assert chosen
         assert set(chosen.values()) == {2}, words
     assert len(mab.run("nop", "--limit", 6)["items"]) == 6
@@ -330,11 +332,11 @@ class FailsOnce(Agent):
 
 
 def test_retry_repeats_whole_pairs(mab: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = mab.tasks[0]
+    failing = mab.tasks[0]
     played = tmp_path / "played"
     played.mkdir()
     monkeypatch.setenv("PLAYED", str(played))
-    monkeypatch.setenv("FAILS", one["id"])
+    monkeypatch.setenv("FAILS", failing["id"])
     agent = f"{__name__}:FailsOnce"
     words = ("run", "--dataset", mab.folder, "--agent", agent, "--limit", 200, "--results-dir", tmp_path, "--quiet")
     medagent(*words)
@@ -342,7 +344,9 @@ def test_retry_repeats_whole_pairs(mab: Twins, tmp_path: Path, monkeypatch: pyte
     for file in played.iterdir():
         file.unlink()
     assert medagent(*words, "--retry", "agent_error").code == 0
-    assert {file.name for file in played.iterdir()} == {task["id"] for task in mab.tasks if task["twin"] == one["twin"]}
+    assert {file.name for file in played.iterdir()} == {
+        task["id"] for task in mab.tasks if task["twin"] == failing["twin"]
+    }
 
 
 def test_trial_n_is_paired_with_trial_n(ward: Twins) -> None:
@@ -394,8 +398,8 @@ def test_each_twin_is_exported_with_its_own_chart(mab: Twins, tmp_path: Path) ->
     pair = {task["id"]: task for task in mab.tasks if task["twin"] == "task5_twin1"}
     ran = medagent("export", "harbor", tmp_path / "out", "--dataset", mab.folder, "--ids", next(iter(pair)))
     assert ran.code == 0, ran.err
-    folders = sorted(one for one in (tmp_path / "out").iterdir() if one.is_dir())
-    assert [one.name for one in folders] == sorted(pair)
+    folders = sorted(path for path in (tmp_path / "out").iterdir() if path.is_dir())
+    assert [folder.name for folder in folders] == sorted(pair)
     for folder in folders:
         change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
         assert change == {"change": pair[folder.name].get("change", []), "chart": ""}
@@ -414,8 +418,8 @@ def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:
 
 
 def test_the_reward_of_a_pair_needs_both_and_the_data(mab: Twins, tmp_path: Path) -> None:
-    one, other = (task for task in mab.tasks if task["twin"] == "task5_twin1")
-    folder = mab.folder.parent / "results" / Path(mab.run("reference", "--ids", one["id"])["folder"]).name
+    half, other_half = (task for task in mab.tasks if task["twin"] == "task5_twin1")
+    folder = mab.folder.parent / "results" / Path(mab.run("reference", "--ids", half["id"])["folder"]).name
     rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     sent = {row["task_id"]: [turn["content"] for turn in row["transcript"] if turn["role"] == "agent"] for row in rows}
 
@@ -427,10 +431,10 @@ def test_the_reward_of_a_pair_needs_both_and_the_data(mab: Twins, tmp_path: Path
                 acting.act(message)
             return acting.verdict()
 
-    first, second = scored(one["id"], sent[one["id"]]), scored(other["id"], sent[other["id"]])
+    first, second = scored(half["id"], sent[half["id"]]), scored(other_half["id"], sent[other_half["id"]])
     assert pair_reward(first, second) == 1.0
-    assert pair_reward(first, scored(other["id"], sent[one["id"]])) == 0.0
-    unread = scored(other["id"], [text for text in sent[other["id"]] if not text.startswith("GET")])
+    assert pair_reward(first, scored(other_half["id"], sent[half["id"]])) == 0.0
+    unread = scored(other_half["id"], [text for text in sent[other_half["id"]] if not text.startswith("GET")])
     assert (unread.correct, pair_reward(first, unread)) == (True, 0.0)
     with pytest.raises(UngradedError):
         pair_reward(first, replace(second, correct=None))

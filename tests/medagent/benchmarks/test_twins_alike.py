@@ -40,14 +40,14 @@ def of_medagentbench(folder: Path) -> list[Half]:
     assert medagent("data", "twins", "--out", folder).code == 0
     dataset = load_dataset(str(folder), "v2")
     constants = constants_of(dataset)
-    return [Half(one.id, one, medagentbench.case_of(record(one), constants)) for one in dataset.tasks]
+    return [Half(task.id, task, medagentbench.case_of(record(task), constants)) for task in dataset.tasks]
 
 
 def of_psb_300(folder: Path) -> list[Half]:
     assert medagent("data", "twins", "psb-300", "--out", folder).code == 0
     tasks = psb.load_tasks(str(folder), None)
     clock, constants = psb.grading_clock(tasks) or tasks.clock, psb.constants_of(tasks)
-    return [Half(one.id, one, psb_300.case_of(psb.record(one), clock, constants)) for one in tasks.tasks]
+    return [Half(task.id, task, psb_300.case_of(psb.record(task), clock, constants)) for task in tasks.tasks]
 
 
 @pytest.mark.long
@@ -56,7 +56,7 @@ def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[H
     halves = halves_of(tmp_path / "twins")
     tasks = [half.task for half in halves]
     hospital = open_hospital(bundled_file().path)
-    before = [[one.twin for one in tasks[:n]].count(task.twin) for n, task in enumerate(tasks)]
+    before = [[earlier.twin for earlier in tasks[:n]].count(task.twin) for n, task in enumerate(tasks)]
     rows = [
         [
             float(before[n]),
@@ -86,9 +86,9 @@ def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[H
     alone: dict[str, tuple[list[float], list[bool]]] = {}
     for half, label in zip(halves, labels, strict=True):
         scores, of_changed = alone.setdefault(half.id.partition("_")[0], ([], []))
-        own = stand_alone(half, hospital)
-        scores += own
-        of_changed += [label] * len(own)
+        new_scores = stand_alone(half, hospital)
+        scores += new_scores
+        of_changed += [label] * len(new_scores)
     for kind, (scores, of_changed) in alone.items():
         if scores:
             limit = MOST - 0.5 if len(scores) >= 100 else chance(of_changed)
@@ -116,26 +116,30 @@ def chance(labels: Sequence[bool]) -> float:
 def features(half: Half, hospital: Hospital) -> list[float]:
     chart = half.case.charts(changed(hospital.source, half.task.change))[0]
     half.case.kind.ruled(chart)
-    used = [one for searched in chart.searched for one in searched.used]
+    used = [resource for searched in chart.searched for resource in searched.used]
     touched = list(chart.touched.values())
     common = [float(len(used)), float(len(touched)), float(not used), *_interpretations(touched)]
     if not used or (time := time_of(used[0])) is None:
         return [*common, *[math.nan] * 8]
-    one, time = used[0], time.replace(tzinfo=time.tzinfo or UTC)
-    stay = hospital.by_ref[one["encounter"]["reference"]]["period"] if "encounter" in one else {}
+    first_used, time = used[0], time.replace(tzinfo=time.tzinfo or UTC)
+    stay = hospital.by_ref[first_used["encounter"]["reference"]]["period"] if "encounter" in first_used else {}
     start, end = (datetime.fromisoformat(stay[name]) if name in stay else chart.now for name in ("start", "end"))
-    kind = [ref(other) for other in hospital.of[chart.patient] if other["resourceType"] == one["resourceType"]]
-    issued = next((one[name] for name in ("issued", "recordedDate") if name in one), None)
+    kind = [
+        ref(resource)
+        for resource in hospital.of[chart.patient]
+        if resource["resourceType"] == first_used["resourceType"]
+    ]
+    issued = next((first_used[name] for name in ("issued", "recordedDate") if name in first_used), None)
     return [
         *common,
-        float(one["valueQuantity"]["value"]) if "valueQuantity" in one else math.nan,
+        float(first_used["valueQuantity"]["value"]) if "valueQuantity" in first_used else math.nan,
         math.log1p((chart.now - time).total_seconds()),
         float(time.minute),
         float(time.hour),
-        (datetime.fromisoformat(one["meta"]["lastUpdated"]) - time).total_seconds(),
+        (datetime.fromisoformat(first_used["meta"]["lastUpdated"]) - time).total_seconds(),
         (datetime.fromisoformat(issued) - time).total_seconds() if issued else math.nan,
         float(start <= time <= end),
-        (kind.index(ref(one)) if ref(one) in kind else -1) / max(1, len(kind)),
+        (kind.index(ref(first_used)) if ref(first_used) in kind else -1) / max(1, len(kind)),
     ]
 
 
@@ -143,15 +147,19 @@ def stand_alone(half: Half, hospital: Hospital) -> list[float]:
     """For each reading that the rule came across, whether the patient has no other reading of its time."""
     chart = half.case.charts(changed(hospital.source, half.task.change))[0]
     half.case.kind.ruled(chart)
-    readings = {ref(one): one for one in hospital.of[chart.patient] if one["resourceType"] == "Observation"}
-    readings |= {ref(one): one for one in half.task.change or () if not isinstance(one, str)}
-    times = Counter(one.get("effectiveDateTime") for one in readings.values())
-    own = (one for one in chart.touched.values() if "effectiveDateTime" in one)
-    return [float(times[one["effectiveDateTime"]] == 1) for one in own]
+    readings = {
+        ref(resource): resource for resource in hospital.of[chart.patient] if resource["resourceType"] == "Observation"
+    }
+    readings |= {ref(resource): resource for resource in half.task.change or () if not isinstance(resource, str)}
+    times = Counter(reading.get("effectiveDateTime") for reading in readings.values())
+    dated = (resource for resource in chart.touched.values() if "effectiveDateTime" in resource)
+    return [float(times[resource["effectiveDateTime"]] == 1) for resource in dated]
 
 
 def _interpretations(resources: Sequence[Mapping[str, Any]]) -> Iterator[float]:
-    flags = [one["interpretation"][0]["coding"][0]["code"] for one in resources if "interpretation" in one]
+    flags = [
+        resource["interpretation"][0]["coding"][0]["code"] for resource in resources if "interpretation" in resource
+    ]
     yield from (float(flags.count(flag)) for flag in ("L", "N", "H"))
 
 
@@ -159,10 +167,10 @@ def standardised(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     """Columns with mean 0 and deviation 1. What a chart lacks counts as the mean; another column says that it does."""
     columns = []
     for column in zip(*rows, strict=True):
-        known = [one for one in column if not math.isnan(one)]
+        known = [value for value in column if not math.isnan(value)]
         mean = sum(known) / len(known)
-        deviation = math.sqrt(sum((one - mean) ** 2 for one in known) / len(known)) or 1.0
-        columns.append([0.0 if math.isnan(one) else (one - mean) / deviation for one in column])
+        deviation = math.sqrt(sum((value - mean) ** 2 for value in known) / len(known)) or 1.0
+        columns.append([0.0 if math.isnan(value) else (value - mean) / deviation for value in column])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -173,13 +181,15 @@ def fitted(rows: Sequence[Sequence[float]], labels: Sequence[bool]) -> list[floa
         steps = [0.0] * len(weights)
         for row, label in zip(rows, labels, strict=True):
             error = label - 1 / (1 + math.exp(-sum(map(float.__mul__, weights, row))))
-            steps = [step + error * one for step, one in zip(steps, row, strict=True)]
-        weights = [one + 0.5 * (step / len(rows) - 0.01 * one) for one, step in zip(weights, steps, strict=True)]
+            steps = [step + error * value for step, value in zip(steps, row, strict=True)]
+        weights = [
+            weight + 0.5 * (step / len(rows) - 0.01 * weight) for weight, step in zip(weights, steps, strict=True)
+        ]
     return weights
 
 
 def auc(scores: Sequence[float], labels: Sequence[bool]) -> float:
     ones = [score for score, label in zip(scores, labels, strict=True) if label]
     zeros = [score for score, label in zip(scores, labels, strict=True) if not label]
-    wins = sum((one > zero) + (one == zero) / 2 for one in ones for zero in zeros)
+    wins = sum((positive > zero) + (positive == zero) / 2 for positive in ones for zero in zeros)
     return wins / len(ones) / len(zeros)

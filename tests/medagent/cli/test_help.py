@@ -25,7 +25,7 @@ def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield from paths(command.get_command(None, name), (*path, name))
 
 
-PANEL = {one.written.split()[0] for one in options(PanelSettings)}
+PANEL = {option.written.split()[0] for option in options(PanelSettings)}
 ALL = list(paths(typer.main.get_command(app)))
 
 
@@ -92,9 +92,11 @@ def test_the_help_of_run_shows_frequent_options_first(monkeypatch: pytest.Monkey
 def test_the_help_of_a_benchmark_shows_its_own_options(name: str) -> None:
     brief = medagent("run", name, "--help").out
     assert brief.startswith(f"Usage: medagent run {name} [OPTIONS]\n")
-    own = {one.written.split()[0] for one in options(find(name).Settings, "run") if not one.option.hidden}
-    shared = {one.written.split()[0] for one in options(FhirSettings, "run")}
-    assert all(re.search(rf"{option}\b", brief) for option in own - shared - PANEL)
+    of_benchmark = {
+        option.written.split()[0] for option in options(find(name).Settings, "run") if not option.option.hidden
+    }
+    shared = {option.written.split()[0] for option in options(FhirSettings, "run")}
+    assert all(re.search(rf"{option}\b", brief) for option in of_benchmark - shared - PANEL)
     assert "--results-dir" not in brief
     whole = medagent("run", name, "--help-all").out
     assert "--results-dir" in whole

@@ -175,14 +175,14 @@ def test_an_official_export_is_graded_without_naming_its_tasks() -> None:
 
 def test_the_errors_for_review_are_those_of_the_code() -> None:
     listed = list(messages())
-    texts = [one.text for one in listed]
+    texts = [message.text for message in listed]
     assert "--agent replay needs a file, e.g. --agent replay results.json" in texts
     assert "pass at least two runs: medagent compare A B" in texts
     assert "only letters, digits, '.', '_' and '-' are allowed" in texts  # of a settings model
-    for one in listed[:: len(listed) // 20]:
-        path, _, line = one.place.partition(":")
+    for message in listed[:: len(listed) // 20]:
+        path, _, line = message.place.partition(":")
         lines = (ROOT / path).read_text("utf-8").splitlines()
-        assert f"{one.kind}(" in lines[int(line) - 1], one
+        assert f"{message.kind}(" in lines[int(line) - 1], message
 
 
 STIFF = (
@@ -199,7 +199,7 @@ STIFF = (
 
 
 def test_no_error_has_a_phrase_that_the_style_rules_out() -> None:
-    assert [str(one) for one in messages() if any(phrase in one.text for phrase in STIFF)] == []
+    assert [str(message) for message in messages() if any(phrase in message.text for phrase in STIFF)] == []
 
 
 def test_an_option_that_another_command_calls_so_is_named() -> None:

@@ -61,11 +61,11 @@ def test_a_task_file_is_a_place_of_the_run(here: Path) -> None:
     kept = {name: content["settings"][name] for name in ("version", "dataset", "unit-time", "unit-tokens", "unit-cost")}
     assert kept == {"version": None, "dataset": None, "unit-time": 60.0, "unit-tokens": None, "unit-cost": 0.5}
     assert content["settings"]["sequential"] is None
-    other = run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=61,cost=0.5")
-    assert other.code == 1
-    assert "unit-time 60.0 → 61.0" in other.err
-    assert "--per-item time=60.0,cost=0.5" in other.err  # the command that continues it
-    assert "--dataset mine.json" in other.err
+    refused = run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=61,cost=0.5")
+    assert refused.code == 1
+    assert "unit-time 60.0 → 61.0" in refused.err
+    assert "--per-item time=60.0,cost=0.5" in refused.err  # the command that continues it
+    assert "--dataset mine.json" in refused.err
     assert command("grade", "results/mine_r1_nop").code == 0
 
 
@@ -85,9 +85,9 @@ def test_files_keep_the_earlier_names(here: Path) -> None:
     assert (content["settings"]["api-base"], content["settings"]["round"], content["places"]["tasks"]) == (
         HOME, "r1", "task1",
     )  # fmt: skip
-    other = run(*words[:-1], "http://other.test/fhir/")
-    assert f"medagent run --agent nop --shown-base {HOME}" in other.err
-    assert "--limit 1 --types task1" in other.err
+    refused = run(*words[:-1], "http://other.test/fhir/")
+    assert f"medagent run --agent nop --shown-base {HOME}" in refused.err
+    assert "--limit 1 --types task1" in refused.err
     graded = command("grade", "results/v2_r1_nop", "--tasks", "mine.json")
     assert "hint" not in graded.err
     assert graded.code == 1
@@ -152,10 +152,10 @@ def test_settings_are_one_model_and_each_use_reads_its_part() -> None:
 def test_every_need_and_every_exclusion_names_something() -> None:
     for name in names():
         model = find(name).Settings
-        fields = {one.name for one in options(model)}
-        for one in options(model):
-            assert {*one.option.without.split()} - {"batch"} <= fields, f"{name} --{one.flag}"
-            assert all(hasattr(model, need) or need in fields for need in one.option.needs.split()), one.flag
+        fields = {option.name for option in options(model)}
+        for option in options(model):
+            assert {*option.option.without.split()} - {"batch"} <= fields, f"{name} --{option.flag}"
+            assert all(hasattr(model, need) or need in fields for need in option.option.needs.split()), option.flag
 
 
 class Own(RunSettings):

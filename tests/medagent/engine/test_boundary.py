@@ -77,7 +77,7 @@ def test_each_owner_is_named_and_the_rest_goes_on(tmp_path: Path, owner: Any) ->
     assert "test_boundary.py" in row.traceback
     assert row.spent.prompt == 7
     assert summary.owed == ([] if owner == "agent" else ["n2"])
-    assert {one.status for unit, one in rows.items() if unit != "n2"} == {"completed"}
+    assert {finished.status for unit, finished in rows.items() if unit != "n2"} == {"completed"}
 
 
 def test_the_innermost_owner_holds_and_medagents_errors_pass() -> None:

@@ -192,11 +192,11 @@ def test_a_worker_opens_nothing_that_it_was_not_given(tmp_path: Path) -> None:
 def test_a_worker_refuses_a_run_of_other_packages() -> None:
     opening = Opening.of(Where(), "run", 4)
     opening.job_here("w")
-    for other in ("medagent 0.0.9", "Python 3.9.1", "Dask 1.0", "sources 000000000000"):
-        name = other.partition(" ")[0]
+    for version in ("medagent 0.0.9", "Python 3.9.1", "Dask 1.0", "sources 000000000000"):
+        name = version.partition(" ")[0]
         before, _, after = opening.installed.partition(f"{name} ")
-        installed = f"{before}{other}{after[len(other) - len(name) - 1 :]}"
-        with pytest.raises(UserError, match=f"but the run needs .*{other}"):
+        installed = f"{before}{version}{after[len(version) - len(name) - 1 :]}"
+        with pytest.raises(UserError, match=f"but the run needs .*{version}"):
             replace(opening, installed=installed).job_here("w")
 
 

@@ -84,8 +84,8 @@ def repeat(lines: list[bytes], rng: random.Random) -> None:
 
 
 def swap(lines: list[bytes], rng: random.Random) -> None:
-    one, other = rng.sample(range(len(lines)), 2)
-    lines[one], lines[other] = lines[other], lines[one]
+    first, second = rng.sample(range(len(lines)), 2)
+    lines[first], lines[second] = lines[second], lines[first]
 
 
 def shuffle(lines: list[bytes], rng: random.Random) -> None:

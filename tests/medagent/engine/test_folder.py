@@ -59,8 +59,8 @@ def test_overwrite_removes_what_the_run_wrote_and_nothing_else(tmp_path: Path) -
         (folder / "episodes.jsonl").write_text("{}\n")
         write_whole(folder / "results.2.json", "{}")
         write_whole(tmp_path / "beside.json", "mine")
-    own = {name: folder / name for name in ("notes.jsonl", "results-copy.json", "grade.txt")}
-    for file in own.values():
+    mine = {name: folder / name for name in ("notes.jsonl", "results-copy.json", "grade.txt")}
+    for file in mine.values():
         write_whole(file, "mine")
     write_whole(tmp_path / "beside.json", "mine")
     with (folder / MANIFEST).open("a") as manifest:
@@ -69,8 +69,8 @@ def test_overwrite_removes_what_the_run_wrote_and_nothing_else(tmp_path: Path) -
         pass
     assert (folder / "episodes.jsonl").read_text() == ""
     assert (tmp_path / "beside.json").read_text() == "mine"
-    assert all(file.read_text() == "mine" for file in own.values())
-    assert {file.name for file in folder.iterdir()} == {*own, "episodes.jsonl", "run.json", MANIFEST, ".lock"}
+    assert all(file.read_text() == "mine" for file in mine.values())
+    assert {file.name for file in folder.iterdir()} == {*mine, "episodes.jsonl", "run.json", MANIFEST, ".lock"}
     assert written_files(folder) == {"episodes.jsonl", "run.json"}
 
 

@@ -155,8 +155,8 @@ def test_why_there_is_no_lock_is_named(
 
 
 def test_what_a_journal_holds_is_told_by_its_content(tmp_path: Path) -> None:
-    one = json.loads(written(tmp_path / "a", ROWS[:1]))
-    assert list(one)[-3:] == ["row", "format", "crc32"]
+    entry = json.loads(written(tmp_path / "a", ROWS[:1]))
+    assert list(entry)[-3:] == ["row", "format", "crc32"]
     states = []
     for name, rows in (("b", ROWS[:2]), ("c", ROWS[:2]), ("d", [ROWS[0], ROWS[2]])):
         written(tmp_path / name, rows)

@@ -67,10 +67,10 @@ def bundle(kind: str, *resources: Json) -> Json:
     """A Bundle whose entries are POSTs."""
     entries = [
         {
-            "fullUrl": f"urn:uuid:{one.get('id', number)}",
-            "resource": one,
-            "request": {"method": "POST", "url": one["resourceType"]},
+            "fullUrl": f"urn:uuid:{resource.get('id', number)}",
+            "resource": resource,
+            "request": {"method": "POST", "url": resource["resourceType"]},
         }
-        for number, one in enumerate(resources)
+        for number, resource in enumerate(resources)
     ]
     return {"resourceType": "Bundle", "type": kind, "entry": entries}

@@ -114,10 +114,10 @@ def test_nothing_is_overwritten_and_no_two_servers_mixed(tmp_path: Path) -> None
     file = tmp_path / "copy.ndjson"
     with LiveServer(WARD, answers=lambda _, target: 500 if "_getpages" in target else None) as server:
         refused(copy(server, file))
-    with LiveServer(WARD) as other:
-        assert "contains a part of a copy of http://" in refused(copy(other, file))
+    with LiveServer(WARD) as second:
+        assert "contains a part of a copy of http://" in refused(copy(second, file))
     file.write_text("mine")
-    assert f"{file}: already exists" in refused(copy(other, file))
+    assert f"{file}: already exists" in refused(copy(second, file))
     assert file.read_text() == "mine"
 
 

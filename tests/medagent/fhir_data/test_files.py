@@ -26,7 +26,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def read(*paths: Path) -> list[dict[str, Any]]:
-    return [json.loads(one.line) for one in read_resources(paths)]
+    return [json.loads(resource.line) for resource in read_resources(paths)]
 
 
 def test_ndjson_one_resource_and_bundles_hold_the_same(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_lines_end_at_newlines_only(tmp_path: Path) -> None:
 def test_synthea_output_is_taken_as_it_comes(tmp_path: Path) -> None:
     person = written(tmp_path, "Doe.json", json.dumps(patient_bundle()))
     hospital = written(tmp_path, "hospitalInformation1.json", json.dumps(hospital_bundle()))
-    encounter = next(one for one in read(person, hospital) if one["resourceType"] == "Encounter")
+    encounter = next(resource for resource in read(person, hospital) if resource["resourceType"] == "Encounter")
     assert encounter["subject"]["reference"] == "Patient/pat-1"
     assert encounter["participant"][0]["individual"]["reference"] == "Practitioner/doc-1"
     assert encounter["serviceProvider"]["reference"] == "Organization/org-1"
@@ -91,7 +91,7 @@ def test_an_entry_gives_its_resource_the_id_it_lacks(tmp_path: Path) -> None:
     posted = {"fullUrl": "urn:uuid:9f2", "resource": nameless, "request": {"method": "POST", "url": "Patient"}}
     put = {"resource": nameless, "request": {"method": "PUT", "url": "Patient/given"}}
     text = json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": [posted, put]})
-    assert [one["id"] for one in read(written(tmp_path, "b.json", text))] == ["9f2", "given"]
+    assert [resource["id"] for resource in read(written(tmp_path, "b.json", text))] == ["9f2", "given"]
 
 
 def test_a_document_bundle_is_a_resource(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_every_packing_gives_back_what_was_packed(
     tmp_path: Path, resources: list[dict[str, Any]], packing: str, packed: bool
 ) -> None:
     if packing == "ndjson":
-        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in resources)
+        text = "".join(json.dumps(resource, ensure_ascii=False) + "\n" for resource in resources)
     else:
         text = json.dumps(bundle(packing, *resources), ensure_ascii=False, indent=2)
     content = gzip.compress(text.encode()) if packed else text.encode()

@@ -358,15 +358,15 @@ def test_the_same_results_over_http_and_nothing_is_written_there(tmp_path: Path,
 
 
 def test_another_server_is_another_run_and_passwords_stay_out_of_files(tmp_path: Path, hospital: Server) -> None:
-    with serving(create_app(hospital)) as one, serving(create_app(hospital)) as other:
+    with serving(create_app(hospital)) as first, serving(create_app(hospital)) as second:
         args = ("--agent", "reference", "--ids", "task7_1")
-        ran = run(tmp_path, *args, "--fhir", one.replace("//", "//user:p@secretpw@") + "/fhir")
+        ran = run(tmp_path, *args, "--fhir", first.replace("//", "//user:p@secretpw@") + "/fhir")
         assert ran.code == 0, ran.err
         assert "Score 100.0% (1 of 1)" in ran.out
-        refused = run(tmp_path, *args, "--fhir", f"{other}/fhir")
+        refused = run(tmp_path, *args, "--fhir", f"{second}/fhir")
         assert (refused.code, "fhir http://***@" in refused.err) == (1, True)
     with pytest.raises(FhirUnavailableError) as away:
-        post(url=one.replace("//", "//user:secretpw@"))
+        post(url=first.replace("//", "//user:secretpw@"))
     for text in (*(file.read_text() for file in (tmp_path / "v1_r1_reference").iterdir()), str(away.value)):
         assert "secretpw" not in text
 

@@ -18,10 +18,10 @@ def reachable(edges: list[list[int]], start: int) -> set[int]:
     seen: set[int] = set()
     todo = [start]
     while todo:
-        for other in edges[todo.pop()]:
-            if other not in seen:
-                seen.add(other)
-                todo.append(other)
+        for target in edges[todo.pop()]:
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
     return seen
 
 
@@ -32,12 +32,12 @@ def test_targets_come_first_and_circles_together(edges: list[list[int]]) -> None
     place = {node: number for number, component in enumerate(found) for node in component}
     reach = [reachable(edges, node) for node in range(len(edges))]
     for node, others in enumerate(edges):
-        for other in others:
-            assert place[other] <= place[node]
-    for one in range(len(edges)):
-        for other in range(len(edges)):
-            together = one == other or (other in reach[one] and one in reach[other])
-            assert (place[one] == place[other]) is together
+        for target in others:
+            assert place[target] <= place[node]
+    for first in range(len(edges)):
+        for second in range(len(edges)):
+            together = first == second or (second in reach[first] and first in reach[second])
+            assert (place[first] == place[second]) is together
 
 
 def test_what_does_not_refer_keeps_its_order() -> None:

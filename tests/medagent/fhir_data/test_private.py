@@ -52,15 +52,15 @@ class HospitalServer(httpx.AsyncBaseTransport):
 
     def __init__(self, answer: Callable[[httpx.Request], httpx.Response | None] = lambda _: None) -> None:
         self.server = Server.open(None, base=URL)
-        self.server.load([json.dumps(one) for one in CHART])
+        self.server.load([json.dumps(resource) for resource in CHART])
         self.requests: list[httpx.Request] = []
         self._answer = answer
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        own = self._answer(request)
-        if own is not None:
-            return own
+        answer = self._answer(request)
+        if answer is not None:
+            return answer
         headers = [(name, value) for name, value in request.headers.items()]
         reply = self.server.handle(Request(request.method, request.url.raw_path.decode(), headers, request.content))
         return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
@@ -108,7 +108,7 @@ def write(method: str, target: str, body: Any = None, *conditions: tuple[str, st
 
 def ids(reply: Reply) -> list[str]:
     assert reply.ok, reply.text
-    return [one["resource"]["id"] for one in json.loads(reply.text).get("entry", [])]
+    return [entry["resource"]["id"] for entry in json.loads(reply.text).get("entry", [])]
 
 
 async def all_ids(session: EhrSession, target: str) -> list[str]:
@@ -116,8 +116,8 @@ async def all_ids(session: EhrSession, target: str) -> list[str]:
     found: list[str] = []
     while target:
         reply = await session.get(target)
-        found += ["new" if len(one) > 12 else one for one in ids(reply)]
-        links = {one["relation"]: one["url"] for one in json.loads(reply.text).get("link", [])}
+        found += ["new" if len(name) > 12 else name for name in ids(reply)]
+        links = {link["relation"]: link["url"] for link in json.loads(reply.text).get("link", [])}
         target = links.get("next", "").removeprefix(SHOWN)
     return found
 
@@ -145,7 +145,7 @@ def test_later_reads_see_the_writes_and_the_server_gets_only_reads(hospital: Hos
         assert json.loads((await session.get("/Observation/o2/_history/1")).text)["status"] == "final"
         assert json.loads((await session.get("/Observation/o2/_history/private-2")).text)["status"] == "amended"
         history = json.loads((await session.get("/Observation/o2/_history")).text)
-        assert [one["resource"]["meta"]["versionId"] for one in history["entry"]] == ["private-2", "1"]
+        assert [entry["resource"]["meta"]["versionId"] for entry in history["entry"]] == ["private-2", "1"]
         assert await all_ids(session, "/Observation?status=amended") == ["o2"]
         assert await all_ids(session, "/Observation?status=final&_count=3") == [
             "o1", "o3", "o4", "o5", "o6", "o7", "o8", "new",
@@ -161,7 +161,9 @@ def test_later_reads_see_the_writes_and_the_server_gets_only_reads(hospital: Hos
         gone = await session.write(write("DELETE", f"/Observation/{name}"))
         assert gone.ok
         assert (await session.get(f"/Observation/{name}")).status == 410
-        assert [(one.kind, one.words) for one in session.changes() or ()] == [("changed", "status final → amended")]
+        assert [(change.kind, change.words) for change in session.changes() or ()] == [
+            ("changed", "status final → amended")
+        ]
 
     episode(hospital, act)
     assert {request.method for request in hospital.requests} == {"GET"}
@@ -254,7 +256,7 @@ def test_an_included_resource_is_shown_as_it_was_written(hospital: HospitalServe
     async def act(session: EhrSession) -> None:
         assert (await session.write(write("PUT", "/Patient/p1", {**PATIENT, "gender": "female"}))).ok
         page = json.loads((await session.get("/Observation?_id=o1&_include=Observation:subject")).text)
-        assert [one["search"]["mode"] for one in page["entry"]] == ["match", "include"]
+        assert [entry["search"]["mode"] for entry in page["entry"]] == ["match", "include"]
         assert page["entry"][1]["resource"]["gender"] == "female"
 
     episode(hospital, act)
@@ -268,7 +270,7 @@ def test_written_resources_are_included_by_what_they_refer_to(hospital: Hospital
         assert (await session.write(write("PUT", "/Observation/o1", moved))).ok
         assert (await session.write(write("POST", "/Observation", NEW))).ok
         page = json.loads((await session.get("/Patient?_id=p1&_revinclude=Observation:subject")).text)
-        modes = [(one["resource"]["id"], one["search"]["mode"]) for one in page["entry"]]
+        modes = [(entry["resource"]["id"], entry["search"]["mode"]) for entry in page["entry"]]
         assert modes[0] == ("p1", "match")
         assert {mode for _, mode in modes[1:]} == {"include"}
         assert sorted(name if len(name) < 12 else "new" for name, _ in modes[1:]) == [
@@ -284,7 +286,7 @@ def test_a_page_that_is_read_later_shows_what_was_written_meanwhile(hospital: Ho
         link = first["link"][-1]["url"].removeprefix(SHOWN)
         assert (await session.write(write("PUT", "/Observation/o7", observation("o7", 7, status="amended")))).ok
         page = json.loads((await session.get(link)).text)
-        assert [one["resource"]["status"] for one in page["entry"]] == ["final", "amended", "final"]
+        assert [entry["resource"]["status"] for entry in page["entry"]] == ["final", "amended", "final"]
 
     episode(hospital, act)
 
@@ -375,7 +377,7 @@ def test_a_server_that_ignores_count_loses_nothing(
     hospital: HospitalServer, served: Callable[[Answer], HospitalServer]
 ) -> None:
     def ignore(request: httpx.Request) -> httpx.Response | None:
-        query = urlencode([one for one in parse_qsl(request.url.query.decode()) if one[0] != "_count"])
+        query = urlencode([pair for pair in parse_qsl(request.url.query.decode()) if pair[0] != "_count"])
         reply = hospital.server.handle(
             Request("GET", f"{request.url.path}?{query}", [("Accept", "application/fhir+json")])
         )

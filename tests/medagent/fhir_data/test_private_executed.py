@@ -89,7 +89,7 @@ def fhir_patch(path: str, **value: Any) -> dict[str, Any]:
 
 def prepared(server: Server, path: str) -> Server:
     """The server with more resources, a second version, and a deleted resource."""
-    server.load([json.dumps(one) for one in MORE])
+    server.load([json.dumps(resource) for resource in MORE])
     server.store.skip_to(61_000)  # private_diff recognises ids from here on as new
     headers = [("Content-Type", "application/fhir+json")]
     for request in (
@@ -103,7 +103,7 @@ def prepared(server: Server, path: str) -> Server:
 def played(act: Callable[[EmbeddedEhr, PrivateEhr], Awaitable[Any]], shown: str = SHOWN) -> Any:
     """What `act` returns with both: a server that carries out writes, and the same one as the hospital."""
     hospital, executed = HospitalServer(), Server.open(None, base=shown)
-    executed.load([json.dumps(one) for one in CHART])
+    executed.load([json.dumps(resource) for resource in CHART])
     prepared(hospital.server, "/fhir")
     ehr = EmbeddedEhr(prepared(executed, urlsplit(shown).path), LATER)
     before = hospital.lines()
@@ -139,8 +139,8 @@ PUT_VALUES = write("PUT", "/ValueSet/v", {**VALUES, "compose": {"include": [{"sy
 PUT_PATIENT = write("PUT", "/Patient/p2", {**MORE[0], "name": [{"family": "Uj"}]})
 POST = write("POST", "/Observation", {**NEW, **CODED})
 PATCH = write("PATCH", "/Observation/o1", AMEND)
-HISTORY = [write("PUT", "/Observation/o1", observation("o1", 1, note=[{"text": str(one)}])) for one in range(25)]
-CREATED = [write("PUT", "/Observation/x1", observation("x1", 1, note=[{"text": str(one)}])) for one in range(25)]
+HISTORY = [write("PUT", "/Observation/o1", observation("o1", 1, note=[{"text": str(number)}])) for number in range(25)]
+CREATED = [write("PUT", "/Observation/x1", observation("x1", 1, note=[{"text": str(number)}])) for number in range(25)]
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ CREATED = [write("PUT", "/Observation/x1", observation("x1", 1, note=[{"text": s
         ),
         ([PUT_PATIENT], ["/Observation?_sort=Patient:subject.name", "/Observation?_sort=date&_count=3"], 1),
         ([PUT_LIST], ["/Observation?_list=l", "/Observation?_count=30"], 1),
-        ([PUT_VALUES], [f"/Observation?code{one}" for one in (":in=http://v", ":not-in=http://v", "=a")], 2),
-        ([POST], [f"/Observation?code:{one}=http://s|a" for one in ("below", "above")], 2),
-        ([POST], [f"/Observation?{one}" for one in ("_id:not=o1", "_offset=2&_count=3", "_filter=status eq final")], 3),
-        ([POST], [f"/Observation?_sort{one}" for one in ("=subject", "=date&_sort=code", ":desc=date")], 3),
+        ([PUT_VALUES], [f"/Observation?code{end}" for end in (":in=http://v", ":not-in=http://v", "=a")], 2),
+        ([POST], [f"/Observation?code:{modifier}=http://s|a" for modifier in ("below", "above")], 2),
+        ([POST], [f"/Observation?{end}" for end in ("_id:not=o1", "_offset=2&_count=3", "_filter=status eq final")], 3),
+        ([POST], [f"/Observation?_sort{end}" for end in ("=subject", "=date&_sort=code", ":desc=date")], 3),
         ([POST], ["/Observation?status=final&_sort=date&_count=4", "/Observation?_sort=-date"], 0),
         ([POST], ["/Observation?_summary=Count", "/Observation?_sort=-status,date&_elements=status&_count=50"], 0),
         (
@@ -180,16 +180,16 @@ CREATED = [write("PUT", "/Observation/x1", observation("x1", 1, note=[{"text": s
         ([PATCH], ["/Observation?subject=Patient/p1&_include=Observation:subject&_sort=status"], 1),
         (
             [write("PATCH", "/Observation/t0", AMEND), write("PATCH", "/Observation/u1", AMEND)],
-            [f"/Observation?subject=Patient/p1&_sort={one}date" for one in ("", "-")],
+            [f"/Observation?subject=Patient/p1&_sort={sign}date" for sign in ("", "-")],
             0,
         ),
         ([write("PUT", "/Observation/t0", observation("t0", 9))], ["/Observation?subject=Patient/p1&_sort=date"], 1),
         (
             HISTORY,
-            [f"/Observation/o1/_history{one}" for one in ("", "/1", "?_count=2", "?_count=4&_offset=23", "?_offset=9")],
+            [f"/Observation/o1/_history{end}" for end in ("", "/1", "?_count=2", "?_count=4&_offset=23", "?_offset=9")],
             0,
         ),
-        (HISTORY[:1], [f"/Observation/o1/_history?{one}" for one in ("_at=2030", "_summary=true", "_count=0")], 3),
+        (HISTORY[:1], [f"/Observation/o1/_history?{end}" for end in ("_at=2030", "_summary=true", "_count=0")], 3),
         (CREATED, ["/Observation/x1/_history", "/Observation/x1/_history?_count=9", "/Observation/x1/_history/3"], 0),
         ([CREATED[0], replace(CREATED[1], conditions=(("If-Match", 'W/"1"'),))], ["/Observation/x1/_history/2"], 0),
         (CREATED[:2], ["/Observation/x1/_history?_at=2030", "/Observation/x1/_history?_count=0"], 0),
@@ -257,8 +257,8 @@ def test_a_version_of_the_layer_has_its_prefix_whatever_meta_contains() -> None:
         assert json.loads(reply.text)["meta"]["versionId"] == "private-2"
         stale = await session.write(write("PATCH", "/Observation/m1", AMEND, ("If-Match", 'W/"1"')))
         assert "Version 1 is not the most recent version" in diagnostics(stale)
-        for one in (CREATED[0], write("DELETE", "/Observation/x1"), CREATED[1]):  # HAPI then skips a number
-            reply = await session.write(one)
+        for request in (CREATED[0], write("DELETE", "/Observation/x1"), CREATED[1]):  # HAPI then skips a number
+            reply = await session.write(request)
         version = json.loads(reply.text)["meta"]["versionId"]
         assert version == "private-4"
         assert (await session.get(f"/Observation/x1/_history/{version}")).text == reply.text
@@ -353,7 +353,7 @@ def test_refused_writes_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def act(session: EhrSession) -> list[int]:
         wrong = [write("POST", "/Patient", NEW), write("DELETE", "/Observation/o1"), bundle(new, new, new)]
-        return [(await session.write(one)).status for one in [*wrong, bundle(new, new), POST]]
+        return [(await session.write(request)).status for request in [*wrong, bundle(new, new), POST]]
 
     assert in_episode(act) == [400, 501, 413, 200, 413]
 
@@ -365,7 +365,7 @@ def test_writes_between_two_pages_of_a_sorted_search_are_not_lost() -> None:
         assert (await session.write(write("PATCH", "/Observation/o7", AMEND))).ok
         assert (await session.write(write("DELETE", f"/Observation/{json.loads(created.text)['id']}"))).ok
         later = json.loads((await session.get(page["link"][-1]["url"].removeprefix(SHOWN))).text)
-        assert [one["resource"]["id"] for one in later["entry"]] == ["o4", "o5", "o6"]
+        assert [item["resource"]["id"] for item in later["entry"]] == ["o4", "o5", "o6"]
         assert json.loads((await session.get("/Observation/o7")).text)["status"] == "amended"
 
     in_episode(act)

@@ -81,8 +81,8 @@ def test_ids_of_digits_get_a_letter_and_so_do_references(tmp_path: Path) -> None
         assert ran.code == 0, ran.err
         assert "2 ids of digits only get the prefix x" in ran.err
         readings = [json.loads(line) for line in server.server.export("Observation")]
-    assert {one["id"] for one in readings} == {"x17", "o"}
-    assert {one["subject"]["reference"] for one in readings} == {"Patient/x42"}
+    assert {reading["id"] for reading in readings} == {"x17", "o"}
+    assert {reading["subject"]["reference"] for reading in readings} == {"Patient/x42"}
 
 
 def test_a_stopped_push_goes_on_where_it_stopped(tmp_path: Path) -> None:

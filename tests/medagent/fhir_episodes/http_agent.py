@@ -19,11 +19,11 @@ def play(task: FhirTask, base: str, headers: dict[str, str]) -> str:
         while True:
             verb, _, rest = said.partition(" ")
             url, _, body = rest.partition("\n")
-            own = url.replace(PUBLISHED.base, base + "/")
+            address = url.replace(PUBLISHED.base, base + "/")
             if verb == "GET":
-                observation = client.get(own).raise_for_status().text
+                observation = client.get(address).raise_for_status().text
             else:
-                sent = client.post(own, content=body, headers={"Content-Type": "application/fhir+json"})
+                sent = client.post(address, content=body, headers={"Content-Type": "application/fhir+json"})
                 observation = sent.raise_for_status().text
             try:
                 said = solver.send(observation)

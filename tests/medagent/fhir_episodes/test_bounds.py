@@ -109,13 +109,19 @@ def test_a_reply_over_20_mb_is_the_agents_error_and_not_owed(
 def test_an_expression_without_end_is_the_agents_error(
     expression: str, words: str, tmp_path: Path, record: Path
 ) -> None:
-    own = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"], "type": "string"}
-    own |= {"url": "http://x/own", "name": "own", "description": "d", "expression": expression}
-    own["base"] = [expression.partition(".")[0]]
+    parameter = {
+        "resourceType": "SearchParameter",
+        "status": "active",
+        "code": "own",
+        "base": ["Patient"],
+        "type": "string",
+    }
+    parameter |= {"url": "http://x/own", "name": "own", "description": "d", "expression": expression}
+    parameter["base"] = [expression.partition(".")[0]]
 
     def reply(request: dict[str, Any]) -> str:
         first = len(request["messages"]) == 1
-        return f"POST {BASE}/SearchParameter\n{json.dumps(own)}" if first else "FINISH([1])"
+        return f"POST {BASE}/SearchParameter\n{json.dumps(parameter)}" if first else "FINISH([1])"
 
     with ModelServer(reply) as model:
         options = ["--model", "m", "--base-url", model.url, "--writes", "execute", "--ehr", record]

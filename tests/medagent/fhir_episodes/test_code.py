@@ -64,7 +64,7 @@ def message(text: str) -> str:
 
 def said(request: dict[str, Any]) -> list[str]:
     """What the model was told after its first message."""
-    return [one["content"] for one in request["messages"] if one["role"] in ("user", "tool")][1:]
+    return [turn["content"] for turn in request["messages"] if turn["role"] in ("user", "tool")][1:]
 
 
 @pytest.mark.long
@@ -87,7 +87,7 @@ def test_every_sandbox_leaves_the_same_results(tmp_path: Path) -> None:
         limits = "30 s a program, 512 MB, 20,000 characters, 2,000 requests, 1 process"
         assert re.search(rf"^Sandbox: {sandbox} \(.*\d\), {limits}$", ran.out, re.MULTILINE)
         assert medagent("validate", tmp_path / sandbox / "v2_r1_reference" / "results.json").code == 0
-    first, second = (settled(results(tmp_path / one, "v2_r1_reference")) for one in ("bwrap", "monty"))
+    first, second = (settled(results(tmp_path / sandbox, "v2_r1_reference")) for sandbox in ("bwrap", "monty"))
     assert first == second
     for row in rows(tmp_path / "bwrap" / "v2_r1_reference"):
         agents = [turn for turn in row["transcript"] if turn["role"] == "agent"]
@@ -140,7 +140,7 @@ def test_a_model_acts_in_code_by_blocks_or_by_the_tool(tool: bool, tmp_path: Pat
             return (
                 f"First this:\n{fenced(code.splitlines()[0])}\nthen that\n{fenced(chr(10).join(code.splitlines()[1:]))}"
             )
-        assert [one["function"]["name"] for one in request["tools"]] == ["python"]
+        assert [offered["function"]["name"] for offered in request["tools"]] == ["python"]
         call = {"id": "1", "type": "function", "function": {"name": "python", "arguments": json.dumps({"code": code})}}
         choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
         return {"id": "x", "object": "chat.completion", "created": 0, "model": "m",
@@ -196,7 +196,7 @@ def test_a_call_that_is_no_program_is_answered_in_a_line(tmp_path: Path) -> None
         run(tmp_path, "--protocol", "code", *words)
     (row,) = rows(tmp_path / "v2_r1_m")
     assert (row["status"], row["answer"], row["malformed"]) == ("completed", "[]", 3)
-    assert {one["output"] for one in row["programs"][:3]} == {"call python with one argument, code, a text"}
+    assert {program["output"] for program in row["programs"][:3]} == {"call python with one argument, code, a text"}
 
 
 THOUGHT = f"<think>\nPerhaps\n{fenced('1 / 0')}\n</think>\n{fenced('finish([2])')}"
@@ -283,7 +283,7 @@ def test_a_search_with_a_count_reads_one_page(sandbox: str, tmp_path: Path) -> N
         words = ("--sandbox", sandbox, "--model", "m", "--base-url", server.url, "--ids", "task2_1")
         run(tmp_path, "--protocol", "code", *words)
     (row,) = rows(tmp_path / "v2_r1_m")
-    assert [one["output"] for one in row["programs"][:3]] == ["30 100 True", "30 False", "10 100 None"]
+    assert [program["output"] for program in row["programs"][:3]] == ["30 100 True", "30 False", "10 100 None"]
     assert row["answer"] == "[100]"
     requests = [turn["content"] for turn in row["transcript"] if turn["content"].startswith("GET ")]
     assert requests[0] == f"GET {BASE}/Patient?_count=30&_total=accurate"

@@ -78,8 +78,8 @@ def test_programs_get_the_same(folder: Path) -> None:
     assert document["baselines"].keys() == {"nop", "constant", "blind", "one-page"}
     low, high = document["above_blind"]["interval_95"]
     assert low <= document["above_blind"]["difference"] <= min(high, 0)
-    items = {one["task_id"]: one for one in json.loads((folder / "v1_r1_Blind" / "grade.json").read_text())["items"]}
-    lucky = next(one for one in items.values() if one["correct"] and one["grounded"] is False)
+    items = {item["task_id"]: item for item in json.loads((folder / "v1_r1_Blind" / "grade.json").read_text())["items"]}
+    lucky = next(item for item in items.values() if item["correct"] and item["grounded"] is False)
     assert lucky["reading"].startswith("read nothing: ")
     stored = json.loads((folder / "v1_r1_Blind" / "report.json").read_text())
     assert stored["overall"]["grounded"]["n"] == 80
@@ -95,8 +95,8 @@ def test_lucky_items_are_listed_and_shown(folder: Path) -> None:
     count = sum(item.is_lucky for item in report(run).items)
     assert listed[-1].startswith(f"{count} of 100 ")
     assert all(re.search(r" right +right without reading +read nothing: ", line) for line in listed[:-1])
-    one = command("show", run, listed[0].split()[0]).out
-    assert "\ngrounded: no (read nothing: " in one
+    shown = command("show", run, listed[0].split()[0]).out
+    assert "\ngrounded: no (read nothing: " in shown
     assert command("show", folder / "v1_r1_reference", "--kind", "lucky").out.startswith("0 of 100 ")
     assert re.search(r"Grounded: 0 of 80, 95% 0\.0–\d", command("show", run).out)
 

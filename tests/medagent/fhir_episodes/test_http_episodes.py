@@ -40,7 +40,9 @@ def test_what_is_done_over_http_has_the_verdict_of_a_run(server: HttpEpisodes, k
             if turn.role == "agent":
                 run.act(turn.content)
     assert run.verdict() == e.verdict()
-    assert [(one.url, one.refused) for one in e.outcome().writes] == [(one.url, None) for one in run.outcome.writes]
+    assert [(write.url, write.refused) for write in e.outcome().writes] == [
+        (write.url, None) for write in run.outcome.writes
+    ]
     with medagent.episode(idle.task) as nop:
         nop.reset()
         nop.act("FINISH([])")

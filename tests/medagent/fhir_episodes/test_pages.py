@@ -83,7 +83,10 @@ def test_a_run_stores_and_names_them(tmp_path: Path) -> None:
     assert "pages of 5, shuffled order" in " ".join(ran.out.split())
     folders = [tmp_path / f"v1_{name}_reference" for name in ("default", "other")]
     settings = [json.loads((folder / "run.json").read_text())["settings"] for folder in folders]
-    assert [(one["page-size"], one["order"]) for one in settings] == [(None, None), (5, "shuffled")]
+    assert [(run_settings["page-size"], run_settings["order"]) for run_settings in settings] == [
+        (None, None),
+        (5, "shuffled"),
+    ]
     ran = run(tmp_path, *words, "--round", "other", "--page-size", 10)
     assert ran.code == 1
     assert "page-size" in ran.err

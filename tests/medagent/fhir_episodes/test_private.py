@@ -40,7 +40,7 @@ ACTIONS = [
 @pytest.fixture
 def hospital(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Server]]:
     server = Server.open(None)
-    server.load([json.dumps(one) for one in (PATIENT, WEIGHT)])
+    server.load([json.dumps(resource) for resource in (PATIENT, WEIGHT)])
     with serving(create_app(server)) as url:
         yield f"{url}/fhir", server
     server.close()
@@ -48,7 +48,7 @@ def hospital(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Server]]:
 
 def agent(folder: Path, base: str = API_BASE) -> str:
     """An agent that acts, and answers with what it read."""
-    actions = [one.replace(API_BASE, base) for one in ACTIONS]
+    actions = [action.replace(API_BASE, base) for action in ACTIONS]
     (folder / "mine.py").write_text(
         "import medagent\nclass Mine(medagent.Agent):\n    async def play(self, task, prompt):\n"
         f"        for message in {actions!r}:\n            reply = yield message\n"
@@ -75,7 +75,7 @@ def test_a_private_run_writes_nothing_to_the_server_and_its_texts_stay_in_its_fo
     folder = next(tmp_path.glob("v1_*"))
     (row,) = rows(folder)
     assert row["status"] == "completed"
-    assert [one["kind"] for one in row["changes"]] == ["changed"]
+    assert [change["kind"] for change in row["changes"]] == ["changed"]
     assert '"status": "amended"' in row["transcript"][-2]["content"]
     assert '"final"' in next(server.export("Observation"))
     assert marked(json.dumps(row)) == list(MARKERS)
@@ -114,7 +114,7 @@ def test_the_shown_base_may_have_another_path(tmp_path: Path, hospital: tuple[st
     ran = run(tmp_path, hospital[0], "--agent", mine, "--send-patient-data", "nowhere", "--shown-base", base)
     assert ran.code == 0, ran.err
     (row,) = rows(next(tmp_path.glob("v1_*")))
-    assert [one["kind"] for one in row["changes"]] == ["changed"]
+    assert [change["kind"] for change in row["changes"]] == ["changed"]
     assert f'"fullUrl": "{base}Observation/o1"' in row["transcript"][-2]["content"]
 
 
@@ -216,7 +216,7 @@ def test_a_token_that_expires_in_the_middle_loses_no_finished_item(
     token.write_text("first-token")
     monkeypatch.setenv("MEDAGENT_FHIR_TOKEN_FILE", str(token))
     server = Server.open(None)
-    server.load([json.dumps(one) for one in (PATIENT, WEIGHT)])
+    server.load([json.dumps(resource) for resource in (PATIENT, WEIGHT)])
     app, valid, answered = create_app(server), ["first-token"], []
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:

@@ -40,7 +40,7 @@ Play = Callable[[dict[str, Any]], Outcome]
 
 def protocol() -> Protocol:
     """The words around bodies and errors, as they stand in the recordings."""
-    said = [message["content"] for one in EPISODES for message in one["messages"] if message["role"] == "user"]
+    said = [message["content"] for episode in EPISODES for message in episode["messages"] if message["role"] == "user"]
     found = next(text for text in said if "searchset" in text)
     words = {
         "get_reply": found[: found.index("{")] + "{body}" + found[found.rindex("}") + 1 :],
@@ -105,7 +105,7 @@ def test_the_prompt_is_the_published_one_task_by_task() -> None:
     tasks = {task.id: task for task in load_tasks_file(need(folder / "official" / "test_data_v2.json")).tasks}
     functions = need(folder / "official" / "funcs_v1.json")
     listed = load_protocol("text", functions=functions)
-    first = next(one for one in recorded if tasks[one["task_id"]].context)
+    first = next(episode for episode in recorded if tasks[episode["task_id"]].context)
     template: str = first["messages"][0]["content"]
     for field, value in (
         ("{functions}", listed.functions_text),
@@ -117,13 +117,13 @@ def test_the_prompt_is_the_published_one_task_by_task() -> None:
         template = template.replace(value, field)
     published = listed.model_copy(update={"prompt": template})
 
-    async def begin(one: dict[str, Any]) -> str:
-        stored = tasks[one["task_id"]]
+    async def begin(episode: dict[str, Any]) -> str:
+        stored = tasks[episode["task_id"]]
         task = FhirTask(stored.id, stored.type, stored.text, stored.context)
-        async with EmbeddedEhr(server).session(one["name"]) as fhir:
+        async with EmbeddedEhr(server).session(episode["name"]) as fhir:
             return Session(task, fhir, published, SessionRules()).reset()
 
     with Server.open(None, base=BASE) as server:
-        for one in recorded:
-            assert asyncio.run(begin(one)) == one["messages"][0]["content"]
+        for episode in recorded:
+            assert asyncio.run(begin(episode)) == episode["messages"][0]["content"]
     assert len(recorded) == 66

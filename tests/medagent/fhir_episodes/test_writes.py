@@ -78,7 +78,7 @@ ALL = [
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ward") / "ward.ndjson"
-    path.write_text("".join(json.dumps(one) + "\n" for one in (PATIENT, ORDER, {**NOTE, "id": "b1"})))
+    path.write_text("".join(json.dumps(resource) + "\n" for resource in (PATIENT, ORDER, {**NOTE, "id": "b1"})))
     return path
 
 
@@ -103,8 +103,8 @@ def only_row(folder: Path) -> dict[str, Any]:
 def differences(row: dict[str, Any]) -> list[tuple[str, str | None, str | None]]:
     """The kinds of the changes, with the status before and after."""
     return [
-        (one["kind"], *(one.get(side) and one[side].get("status") for side in ("before", "after")))
-        for one in row["changes"]
+        (change["kind"], *(change.get(side) and change[side].get("status") for side in ("before", "after")))
+        for change in row["changes"]
     ]
 
 
@@ -267,7 +267,7 @@ def test_an_http_episode_carries_out_all_writes_if_told_so(ward: Path) -> None:
         e.finish([])
     outcome = e.outcome()
     assert outcome.changes is not None
-    assert [one.words for one in outcome.changes if not isinstance(one, str)] == ["status active → stopped"]
+    assert [change.words for change in outcome.changes if not isinstance(change, str)] == ["status active → stopped"]
     patched, _, refused = [turn.content for turn in outcome.transcript[1:4]]
     assert patched == f"PATCH {API_BASE}MedicationRequest/123\n{json.dumps(STOP, separators=(',', ':'))}"
     assert refused.startswith(f'PUT {API_BASE}MedicationRequest/123\nIf-Match: W/"1"\n')
@@ -295,13 +295,13 @@ def test_an_agent_that_owns_its_loop_may_write_everything(tmp_path: Path, ward: 
     assert isinstance(row, EpisodeRow)
     assert row.status == "completed", row.error
     assert isinstance(row.changes, list)
-    assert [one.kind for one in row.changes] == ["deleted", "deleted", "created"]
+    assert [change.kind for change in row.changes] == ["deleted", "deleted", "created"]
 
 
 @pytest.fixture
 def elsewhere() -> Iterator[tuple[str, Server]]:
     server = Server.open(None)
-    server.load([json.dumps(one) for one in (PATIENT, ORDER)])
+    server.load([json.dumps(resource) for resource in (PATIENT, ORDER)])
     with serving(create_app(server)) as url:
         yield f"{url}/fhir", server
     server.close()

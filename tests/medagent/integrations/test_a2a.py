@@ -117,10 +117,10 @@ def tournament(folder: Path, model: Model, **options: Any) -> Any:
 
     with (
         serving(_later := _Later()) as green,
-        serving(other := _Later()) as purple,
+        serving(purple_app := _Later()) as purple,
         HttpEpisodes(MedAgentBench(), green, {}) as episodes,
     ):
-        other.app = create_app(Purple(model), purple, "purple", "answers")
+        purple_app.app = create_app(Purple(model), purple, "purple", "answers")
         assessor = Assessor(MedAgentBench(), {"results_dir": folder, **options}, episodes)
         _later.app = with_records(create_app(Green(assessor), green, "green", "assesses"), episodes)
         yield green, purple
@@ -163,8 +163,8 @@ def test_a_purple_agent_has_the_verdicts_of_a_run(tmp_path: Path) -> None:
     [folder] = (tmp_path / "a2a").iterdir()
     plain = medagent.run_sync("medagentbench", model=ByText, ids=IDS, results_dir=tmp_path / "plain")
     found = medagent.load_run(folder).report
-    assert [(one.item, one.correct, one.reason) for one in found.items] == [
-        (one.item, one.correct, one.reason) for one in plain.items
+    assert [(item.item, item.correct, item.reason) for item in found.items] == [
+        (item.item, item.correct, item.reason) for item in plain.items
     ]
     assert summary(outcome(found)) in said
     assert said.splitlines()[-1].startswith("{") or f"{found.overall.counts['right']} of 5 right" in said
@@ -209,13 +209,13 @@ def test_an_assessment_without_a_participant_fails(tmp_path: Path) -> None:
 
 def test_the_scenario_names_commands_that_there_are() -> None:
     scenario = tomllib.loads((ROOT / "examples/agentbeats/scenario.toml").read_text())
-    asked = {one["role"]: one["endpoint"] for one in scenario["participants"]}
+    asked = {participant["role"]: participant["endpoint"] for participant in scenario["participants"]}
     request = Assessment.read(json.dumps({"participants": asked, "config": scenario["config"]}))
     assert (request.address, request.config.limit) == ("http://127.0.0.1:9010", 10)
-    for one in (scenario["green_agent"], *scenario["participants"]):
-        words = shlex.split(one["cmd"])
+    for party in (scenario["green_agent"], *scenario["participants"]):
+        words = shlex.split(party["cmd"])
         parsed(words[1:])
-        assert one["endpoint"] == f"http://{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}"
+        assert party["endpoint"] == f"http://{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}"
 
 
 def test_what_the_commands_cannot_do_is_said() -> None:

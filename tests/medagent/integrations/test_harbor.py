@@ -110,7 +110,7 @@ def test_a_task_has_its_files_and_says_what_the_data_set_fixes(home: Path) -> No
         assert config["metadata"]["tasks_sha256"] == dataset.digest
         assert constants_of(dataset).now_text in config["environment"]["healthcheck"]["command"]
         assert (config["agent"]["user"], config["verifier"]["environment_mode"]) == ("agent", "separate")
-        task = next(one for one in dataset.tasks if one.id == folder.name)
+        task = next(candidate for candidate in dataset.tasks if candidate.id == folder.name)
         instruction = (folder / "instruction.md").read_text()
         assert instruction.endswith(f"Context: {task.context}\n\nQuestion: {task.text}\n")
         assert dataset.manifest is not None
@@ -179,17 +179,17 @@ def test_twins_have_their_own_charts_and_no_reply_is_right_on_both(home: Path, t
     with_tasks(home, few, lambda tasks: [task for task in tasks if task["id"].startswith("task5_")][:4])
     assert medagent("data", "twins", few, "--out", twins).code == 0
     tasks = {task["id"]: task for task in map(json.loads, (twins / "tasks.jsonl").read_text("utf-8").splitlines())}
-    one = next(iter(tasks.values()))
-    ran = medagent("export", "harbor", tmp_path / "tasks", "--dataset", twins, "--ids", one["id"])
+    chosen = next(iter(tasks.values()))
+    ran = medagent("export", "harbor", tmp_path / "tasks", "--dataset", twins, "--ids", chosen["id"])
     assert ran.code == 0, ran.err
     both = folders(tmp_path)
-    assert {tasks[folder.name]["twin"] for folder in both} == {one["twin"]}
+    assert {tasks[folder.name]["twin"] for folder in both} == {chosen["twin"]}
     assert len(both) == 2
-    for folder, other in (both, reversed(both)):
+    for folder, twin in (both, reversed(both)):
         change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
         assert change["change"] == tasks[folder.name].get("change", [])
         assert solved(folder, folder / "solution", tmp_path / f"own-{folder.name}") == 1.0
-        assert solved(folder, other / "solution", tmp_path / f"other-{folder.name}") == 0.0
+        assert solved(folder, twin / "solution", tmp_path / f"other-{folder.name}") == 0.0
 
 
 def test_what_is_not_an_episodes_is_refused_and_the_end_is_one(home: Path, tmp_path: Path) -> None:

@@ -83,13 +83,13 @@ def test_rows_in_a_log_are_graded_as_the_run_grades_them(name: str, options: dic
     report = medagent.run_sync(name, results_dir=tmp_path, limit=20, **options)
     loaded = medagent.load_run(tmp_path / Path(report.folder).name)
     rows = {row.unit: row for row in loaded.rows()}
-    expected = [one.value for one in report.items]
+    expected = [item.value for item in report.items]
     found = []
-    for one in report.items:
-        row = rows.get(f"{one.item}#1") or rows[one.item]
+    for item in report.items:
+        row = rows.get(f"{item.item}#1") or rows[item.item]
         kept = stored(name, {}, row)  # what the log's store holds, through JSON and back
         source = source_of(kept["benchmark"], kept["options"])
-        score = asyncio.run(source.score(one.item, source.benchmark.row.model_validate(kept["row"])))
+        score = asyncio.run(source.score(item.item, source.benchmark.row.model_validate(kept["row"])))
         found.append(None if score is None else score.value)
     assert found == expected
     assert len(set(expected)) > 1
@@ -100,7 +100,7 @@ def test_the_data_of_a_run_without_a_model_are_a_source(name: str, agent: str, t
     report = medagent.run_sync(name, agent=agent, results_dir=tmp_path, limit=2)
     run = Run(tmp_path / Path(report.folder).name)
     source = source_of(name, options_of_run(of_folder(run.path), run))
-    assert {one.item for one in report.items} <= {item.id for item in source.items}
+    assert {item.item for item in report.items} <= {item.id for item in source.items}
 
 
 def test_judges_replies_that_a_log_has_are_not_asked_for_again() -> None:
@@ -190,8 +190,8 @@ def test_a_run_becomes_a_log(tmp_path: Path) -> None:
     assert log.results.scores[0].metrics["overall"].value == report.overall.value == 1.0
     again = tmp_path / "again.eval"
     command("export", "inspect", tmp_path / "v2_r1_reference", again)
-    other = log_module.read_eval_log(str(again))
-    assert (other.eval.task_id, other.samples[0].uuid) == (log.eval.task_id, sample.uuid)
+    second = log_module.read_eval_log(str(again))
+    assert (second.eval.task_id, second.samples[0].uuid) == (log.eval.task_id, sample.uuid)
 
 
 def test_how_an_episode_ended_is_a_limit_or_an_error_of_its_sample(tmp_path: Path) -> None:
@@ -205,4 +205,4 @@ def test_how_an_episode_ended_is_a_limit_or_an_error_of_its_sample(tmp_path: Pat
     assert (first.limit.type, first.limit.limit, first.error) == ("turn", 3.0, None)
     assert (second.limit, second.error.message) == (None, "agent_error: ValueError: no idea")
     assert "raise ValueError" in second.error.traceback
-    assert [one.scores["medagent_score"].value for one in (first, second)] == ["I", "I"]
+    assert [sample.scores["medagent_score"].value for sample in (first, second)] == ["I", "I"]

@@ -52,12 +52,12 @@ async def begun(offer: TaskOffer, task_id: str) -> str:
 
 def test_an_episode_is_graded_from_the_runs_folder(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        one, other = await begun(offer, "task1_1"), await begun(offer, "task1_1")
-        found = await offer.call("get_patient", {"episode": one, "identifier": MRN})
+        first, second = await begun(offer, "task1_1"), await begun(offer, "task1_1")
+        found = await offer.call("get_patient", {"episode": first, "identifier": MRN})
         assert f"Patient/{MRN}" in found.text
-        assert not (await offer.call("finish", {"episode": one, "answers": [MRN]})).failed
-        await offer.call("finish", {"episode": other, "answers": ["S1"]})
-        again = await offer.call("get_patient", {"episode": one, "family": "x"})
+        assert not (await offer.call("finish", {"episode": first, "answers": [MRN]})).failed
+        await offer.call("finish", {"episode": second, "answers": ["S1"]})
+        again = await offer.call("get_patient", {"episode": first, "family": "x"})
         assert (again.failed, again.text) == (True, "This episode has ended (completed).")
 
     path = offered(tmp_path, play)
@@ -150,7 +150,7 @@ def test_a_client_that_leaves_ends_its_episodes_at_once(tmp_path: Path) -> None:
         await offer.leave("one")
         await offer.leave("")
         told = [await offer.call("get_patient", {"episode": handle, "identifier": MRN}) for handle in handles]
-        assert [one.failed for one in told] == [False, True, False]
+        assert [reply.failed for reply in told] == [False, True, False]
         assert told[1].text == "This episode has ended (cancelled: the client left)."
 
     offered(tmp_path, play)
@@ -183,7 +183,7 @@ def test_tasks_are_listed_by_pages_that_mix_the_types(tmp_path: Path) -> None:
                 break
             cursor = {"cursor": page["next_cursor"]}
         assert sorted(ids) == sorted(task.id for task in medagent.tasks())
-        assert len({one.partition("_")[0] for one in ids[:10]}) == 10
+        assert len({task_id.partition("_")[0] for task_id in ids[:10]}) == 10
         assert "Unknown cursor 'x'" in (await offer.call("list_tasks", {"cursor": "x"})).text
 
     offered(tmp_path, play)
@@ -250,9 +250,9 @@ def test_nothing_that_a_client_reads_tells_an_answer(tmp_path: Path) -> None:
     assert len(said) == 300
     for task in tasks:
         text = said[task.id].lower()
-        told = [str(one).lower() for one in task.fields.get("sol") or []]
+        told = [str(solution).lower() for solution in task.fields.get("sol") or []]
         assert not task.patient or task.patient.lower() not in text
-        assert not [one for one in told if one in text]
+        assert not [solution for solution in told if solution in text]
         assert not JUDGING.search(text)
 
 
@@ -311,7 +311,7 @@ def test_the_next_page_is_asked_by_its_link(tmp_path: Path) -> None:
         async with embedded.session("x") as session:
             offer = FhirOffer(session, BASE, writes=False)
             bundle = json.loads((await offer.call("fhir_search", {"type": "Patient"})).text)
-            link = next(one["url"] for one in bundle["link"] if one["relation"] == "next")
+            link = next(linked["url"] for linked in bundle["link"] if linked["relation"] == "next")
             page = json.loads((await offer.call("fhir_search", {"next": link})).text)
             assert len(page["entry"]) == 10
             elsewhere = await offer.call("fhir_search", {"next": "http://example.org/fhir?_getpages=1"})
@@ -368,14 +368,14 @@ def test_a_client_in_memory_plays_an_episode(tmp_path: Path, mode: str) -> None:
     from medagent.integrations.mcp.server import create_server
 
     async def play(offer: TaskOffer) -> None:
-        async with client.Client(create_server(offer), mode=mode) as one:
-            assert "start_task" in {tool.name for tool in (await one.list_tools()).tools}
-            started = await one.call_tool("start_task", {"task_id": "task1_1"})
+        async with client.Client(create_server(offer), mode=mode) as connection:
+            assert "start_task" in {tool.name for tool in (await connection.list_tools()).tools}
+            started = await connection.call_tool("start_task", {"task_id": "task1_1"})
             handle = started.structured_content["episode"]
-            wrong = await one.call_tool("finish", {"episode": handle, "answers": MRN})
+            wrong = await connection.call_tool("finish", {"episode": handle, "answers": MRN})
             assert wrong.is_error
             assert "answers:" in wrong.content[0].text
-            await one.call_tool("finish", {"episode": handle, "answers": [MRN]})
+            await connection.call_tool("finish", {"episode": handle, "answers": [MRN]})
 
     assert [item.correct for item in medagent.grade(offered(tmp_path, play)).items] == [True]
 

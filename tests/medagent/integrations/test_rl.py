@@ -105,13 +105,13 @@ def test_a_task_that_is_no_number_is_one_clear_line(task: Any) -> None:
 
 
 def test_tasks_do_not_end_and_are_the_seeds() -> None:
-    first, again, other = Environment(seed="tests"), Environment(seed="tests"), Environment(seed="others")
+    first, again, others = Environment(seed="tests"), Environment(seed="tests"), Environment(seed="others")
     prompts = [first.reset(task=number) for number in (0, 29, 30)]
     assert len(set(prompts)) == 3
     assert [again.reset(task=number) for number in (30, 0)] == [prompts[2], prompts[0]]
     assert first.reset(task=0) == prompts[0]
     assert first.reset() == again.reset()  # each goes on from the last one
-    assert other.reset(task=0) != prompts[0]
+    assert others.reset(task=0) != prompts[0]
     with pytest.raises(UserError, match="must be 0 or more"):
         first.reset(task=-1)
     with pytest.raises(UserError, match=r"reset\(task=True\): `task` must be an integer"):
@@ -136,10 +136,10 @@ def test_each_tool_is_a_typed_method_with_a_docstring_in_googles_form() -> None:
     for name, tool in tools.items():
         method = getattr(environment, name)
         parameters = inspect.signature(method).parameters
-        assert set(parameters) == {one.replace("-", "_") for one in tool.parameters["properties"]}
-        required = {one for one, found in parameters.items() if found.default is inspect.Parameter.empty}
+        assert set(parameters) == {parameter.replace("-", "_") for parameter in tool.parameters["properties"]}
+        required = {parameter for parameter, found in parameters.items() if found.default is inspect.Parameter.empty}
         assert required == set(tool.parameters.get("required", ()))
-        assert all(one.isidentifier() and f"\n    {one}: " in method.__doc__ for one in parameters)
+        assert all(parameter.isidentifier() and f"\n    {parameter}: " in method.__doc__ for parameter in parameters)
 
 
 def test_parameters_with_dashes_reach_the_server_by_their_own_names() -> None:

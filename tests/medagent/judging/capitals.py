@@ -26,10 +26,10 @@ class CapitalsRubric(Rubric[Prompt]):
 
     def cases(self, prompt: Prompt) -> Sequence[Case]:
         return [
-            Case(f"{one}-{said}", "all", query, ("right" if said == gold else "wrong",), said)
-            for one, gold in CAPITALS.items()
+            Case(f"{country}-{said}", "all", query, ("right" if said == gold else "wrong",), said)
+            for country, gold in CAPITALS.items()
             for said in CAPITALS.values()
-            for query in self.queries(Subject(one, Item(id=one, target=gold), said), prompt, {})
+            for query in self.queries(Subject(country, Item(id=country, target=gold), said), prompt, {})
         ]
 
 
@@ -42,7 +42,10 @@ class Capitals(JudgedBenchmark[CapitalsSettings, ReplyRow]):
     rubric: ClassVar[Rubric[Prompt]] = CapitalsRubric()
 
     def items(self, source: Any) -> Sequence[Item]:
-        return [Item(id=one, question=f"What is the capital of {one}?", target=gold) for one, gold in CAPITALS.items()]
+        return [
+            Item(id=country, question=f"What is the capital of {country}?", target=gold)
+            for country, gold in CAPITALS.items()
+        ]
 
     def grader(self, source: Any, rules: str) -> CapitalsGrader:
         return CapitalsGrader()

@@ -38,7 +38,7 @@ class World:
 
     def __call__(self, body: dict[str, Any]) -> str:
         text = body["messages"][-1]["content"]
-        country = next(one for one in CAPITALS if one in text)
+        country = next(name for name in CAPITALS if name in text)
         if body["model"] == "m":
             return "Bergen" if country == "Norway" else CAPITALS[country]
         if body["model"] == "mute" and self.mute:
@@ -162,7 +162,7 @@ def test_the_states_of_a_unit(
     states: list[str], labels: dict[str, str | None], state: str, complete: bool, majority: str | None
 ) -> None:
     said = {"": Verdict(), "?": Verdict("hm")}
-    judged = Judged({str(n): (said.get(one, Verdict(f"it is {one}", one)),) for n, one in enumerate(states)})
+    judged = Judged({str(n): (said.get(label, Verdict(f"it is {label}", label)),) for n, label in enumerate(states)})
     assert (judged.labels, judged.state, judged.complete, judged.majority) == (labels, state, complete, majority)
     assert len({judged.digest, Judged().digest, Judged({"0": (Verdict("a", "b"),)}).digest}) == 3
 
@@ -193,13 +193,13 @@ def test_a_query_that_follows_from_a_label_and_one_that_is_asked_again(tmp_path:
     }
     run = Run(tmp_path / "two-steps_r1_m")
     judged = judgements_of(run, TwoSteps())
-    assert {unit: one.state for unit, one in judged.items()} == {
+    assert {unit: judgement.state for unit, judgement in judged.items()} == {
         "Hungary": "judged",
         "Norway": "judged",
         "Austria": "unreadable",
     }
     assert judged["Hungary"].of("there")["j"].label == "yes"
-    assert [one.query for one in judged["Norway"].verdicts["j"]] == ["there"]
+    assert [verdict.query for verdict in judged["Norway"].verdicts["j"]] == ["there"]
 
 
 def test_an_answer_is_judged_without_a_folder() -> None:
@@ -208,7 +208,7 @@ def test_an_answer_is_judged_without_a_folder() -> None:
     with ModelServer(reply=lambda body: two_steps(body, asked)) as server:
         panel = Panel([ModelSettings(name="j", base_urls=[server.url])], rubric.prompt("bundled"))
         judged = asyncio.run(ask(rubric, panel, Subject("Hungary", Item(id="Hungary", target="Budapest"), "Budapest")))
-    assert [(one.query, one.label) for one in judged.verdicts["j"]] == [("there", "yes"), ("right", "yes")]
+    assert [(verdict.query, verdict.label) for verdict in judged.verdicts["j"]] == [("there", "yes"), ("right", "yes")]
     assert (judged.labels, judged.complete) == ({"j": "yes"}, True)
 
 

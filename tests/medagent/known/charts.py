@@ -31,7 +31,7 @@ OTHER: Json = {"resourceType": "Patient", "id": "P2", "birthDate": "1950-01-01"}
 
 def others(*resources: Json) -> list[Json]:
     """The same resources of another patient, which are the examples of the hospital."""
-    return [{**one, "id": f"{one['id']}-2", "subject": {"reference": "Patient/P2"}} for one in resources]
+    return [{**resource, "id": f"{resource['id']}-2", "subject": {"reference": "Patient/P2"}} for resource in resources]
 
 
 class Case:

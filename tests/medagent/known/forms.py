@@ -177,7 +177,10 @@ class FormReader:
         named = {name: value for name, value in parse_qsl(parts.query) if name != "_count"}
         if parts.path == "Patient" or "patient" not in named:
             return self._get(url)
-        shown = [self._completed(one, parts.path, named) for one in self._shown(form_url(self._form, url, self._base))]
+        shown = [
+            self._completed(resource, parts.path, named)
+            for resource in self._shown(form_url(self._form, url, self._base))
+        ]
         matches = Resources(filter(None, shown)).search(parts.path, **named)
         return {"resourceType": "Bundle", "entry": [{"resource": match} for match in matches]}
 

@@ -70,7 +70,10 @@ def grounded(
     item = {"id": f"{kind}_1", "eval_MRN": MRN, "sol": [MRN], "instruction": "…", **task}
     verdict = grade_item(item, answer, posts, Resources(data))
     assert verdict.correct, verdict.reason
-    reads, acted = transcript(data, searches), [HistoryMessage(one["role"], one["content"]) for one in posts]
+    reads, acted = (
+        transcript(data, searches),
+        [HistoryMessage(message["role"], message["content"]) for message in posts],
+    )
     said = [HistoryMessage("user", "prompt"), *(acted + reads if late else reads + acted)]
     return grounds(verdict, reads_of(said), SURROUNDINGS)
 

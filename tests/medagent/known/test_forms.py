@@ -40,9 +40,9 @@ def counts(agent: str, folder: Path, begin: str = "", *words: object) -> Counts:
     run = ("--agent", f"{forms.__name__}:{begin}{agent}", "--results-dir", folder, "--quiet", "--json")
     ran = medagent(*RUNS[begin], *run, *words)
     assert ran.code == 0, ran.err
-    items: list[Mapping[str, Any]] = [one for one in json.loads(ran.out)["items"] if one["group"] != NO_FORM]
-    known = [one for one in items if one["reading"] != "needs no reading"]
-    return Counts(len(known), sum(one["correct"] for one in known), sum(one["grounded"] is True for one in known))
+    items: list[Mapping[str, Any]] = [item for item in json.loads(ran.out)["items"] if item["group"] != NO_FORM]
+    known = [item for item in items if item["reading"] != "needs no reading"]
+    return Counts(len(known), sum(item["correct"] for item in known), sum(item["grounded"] is True for item in known))
 
 
 def check_all_grounded(names: Iterable[str], folder: Path, begin: str = "", *words: object) -> None:
@@ -83,8 +83,8 @@ def test_no_form_that_cannot_show_it(begin: str, tmp_path: Path) -> None:
 def test_forms_that_show_it_in_some_tasks(tmp_path: Path) -> None:
     """None is grounded more often than it is right, and those that see less are grounded less often."""
     found = {name: counts(name, tmp_path) for name in forms.PARTLY}
-    assert all(one.grounded <= one.right for one in found.values())
-    grounded = {name: one.grounded for name, one in found.items()}
+    assert all(counted.grounded <= counted.right for counted in found.values())
+    grounded = {name: counted.grounded for name, counted in found.items()}
     assert grounded["ValuesOnly"] == grounded["Before2023"] == grounded["History"] == 0
     assert grounded["FirstPage"] < grounded["NewestOne"] <= grounded["NewestThree"] == grounded["SortTwo"]
     assert grounded["CountOnly"] == grounded["Has"] == grounded["SummaryText"] <= grounded["TimesOnly"]

@@ -44,7 +44,7 @@ def run(
 
 def decisions(report: Mapping[str, Any]) -> dict[str, Any]:
     """By item, whether it is right, and grounded."""
-    return {one.get("item") or one["task_id"]: (one["correct"], one["grounded"]) for one in report["items"]}
+    return {item.get("item") or item["task_id"]: (item["correct"], item["grounded"]) for item in report["items"]}
 
 
 def check_same(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:

@@ -93,7 +93,7 @@ def test_tool_calls_in_old_and_odd_forms_are_read_and_sent_back_as_a_list(messag
         assert (call, completion.finish_reason) == (ToolCall(call.id, "first", "{}"), "tool_calls")
         ask(settings(server.url), [*QUESTION, completion.message, Message("tool", "x", tool_call_id=call.id)])
     sent = server.calls[1].messages[1]
-    assert [(one["id"], one["function"]) for one in sent["tool_calls"]] == [(call.id, CALL)]
+    assert [(tool_call["id"], tool_call["function"]) for tool_call in sent["tool_calls"]] == [(call.id, CALL)]
     assert "function_call" not in sent
 
 

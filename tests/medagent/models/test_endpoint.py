@@ -205,13 +205,13 @@ def test_an_episode_stays_with_one_replica() -> None:
             for _ in range(2):
                 await model.complete([Message("user", str(session))], session=f"task1_{session}")
 
-    with ModelServer() as one, ModelServer() as other:
-        with_model(settings(one.url, other.url), use)
-    asked = [{call.messages[0]["content"] for call in server.calls} for server in (one, other)]
+    with ModelServer() as first, ModelServer() as second:
+        with_model(settings(first.url, second.url), use)
+    asked = [{call.messages[0]["content"] for call in server.calls} for server in (first, second)]
     assert asked[0]
     assert asked[1]
     assert not asked[0] & asked[1]
-    assert len(one.calls) + len(other.calls) == 80
+    assert len(first.calls) + len(second.calls) == 80
 
 
 @pytest.mark.parametrize(("api", "header"), [("chat", "authorization"), ("anthropic", "x-api-key")])

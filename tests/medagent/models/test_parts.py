@@ -99,14 +99,14 @@ def test_the_limiter_is_fair_and_bounded() -> None:
     async def run() -> tuple[int, list[int]]:
         limiter, order, most = AdaptiveLimiter(3), list[int](), 0
 
-        async def one(n: int) -> None:
+        async def enter(n: int) -> None:
             nonlocal most
             async with limiter.slot():
                 order.append(n)
                 most = max(most, limiter.stats.in_flight)
                 await asyncio.sleep(0)
 
-        await asyncio.gather(*(one(n) for n in range(20)))
+        await asyncio.gather(*(enter(n) for n in range(20)))
         return most, order
 
     assert asyncio.run(run()) == (3, list(range(20)))
@@ -157,8 +157,8 @@ def test_the_limiter_doubles_after_each_window_until_the_first_failure() -> None
 def test_models_at_one_base_url_share_a_limiter() -> None:
     async def run() -> list[bool]:
         first, second = shared_limiter("http://a", 16, 4, 300), shared_limiter("http://a", 2, 2, 300)
-        other = shared_limiter("http://b", 16, 4, 300)
-        return [first is second, first is other]
+        third = shared_limiter("http://b", 16, 4, 300)
+        return [first is second, first is third]
 
     assert asyncio.run(run()) == [True, False]
     assert asyncio.run(run()) == [True, False]
@@ -170,10 +170,10 @@ def test_the_users_prices_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     table = tmp_path / "prices.toml"
     table.write_text('[models]\n"gpt-4o-mini" = { input = 1, output = 2 }\nlocal = { input = 0, output = 0 }\n')
     monkeypatch.setenv("MEDAGENT_PRICES", str(table))
-    own, local = find_price("gpt-4o-mini"), find_price("local")
-    assert own is not None
+    mine, local = find_price("gpt-4o-mini"), find_price("local")
+    assert mine is not None
     assert local is not None
-    assert own.cost(Usage(prompt=1_000_000, completion=1_000_000, cached=500_000)) == 3
+    assert mine.cost(Usage(prompt=1_000_000, completion=1_000_000, cached=500_000)) == 3
     assert local.cost(Usage(5, 5)) == 0
     assert find_price("gpt-4o") is not None
 
@@ -212,12 +212,12 @@ def test_tokens_of_the_cache_have_their_own_prices(monkeypatch: pytest.MonkeyPat
     published = find_price("claude-haiku-4-5")
     table.write_text(f'date = "2026-11"\n{row}')
     monkeypatch.setenv("MEDAGENT_PRICES", str(table))
-    own = find_price("claude-haiku-4-5")
-    assert own is not None
+    mine = find_price("claude-haiku-4-5")
+    assert mine is not None
     assert published is not None
-    assert own.cost(usage) == published.cost(usage) == pytest.approx(0.5 + 0.04 + 0.125 + 1.0)
-    assert str(own).endswith(f"(claude-haiku-4-5 in {table}, of 2026-11)")
-    assert own.cost(Usage(prompt=10, cached=20, cache_written=5)) == pytest.approx(10 * 0.1 / 1e6)
+    assert mine.cost(usage) == published.cost(usage) == pytest.approx(0.5 + 0.04 + 0.125 + 1.0)
+    assert str(mine).endswith(f"(claude-haiku-4-5 in {table}, of 2026-11)")
+    assert mine.cost(Usage(prompt=10, cached=20, cache_written=5)) == pytest.approx(10 * 0.1 / 1e6)
 
 
 def test_no_price_is_fetched() -> None:

@@ -40,5 +40,5 @@ def test_members_that_are_read_exist() -> None:
 @pytest.mark.parametrize("package", ["aiohttp", "httpx", "openai[aiohttp]"])
 def test_their_versions_have_an_upper_bound(package: str) -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    (line,) = [one for one in wanted if one.startswith((f"{package}>", f"{package}<"))]
+    (line,) = [requirement for requirement in wanted if requirement.startswith((f"{package}>", f"{package}<"))]
     assert "<" in line

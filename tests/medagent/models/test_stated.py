@@ -22,8 +22,8 @@ VLLM = {"/v1/models": {"data": [{"id": "other", "max_model_len": 9}, {"id": "tin
 
 
 def run(folder: Path, server: ModelServer, *words: object) -> Ran:
-    own = ("--model", "tiny", "--base-url", server.url, "--results-dir", folder, "--round", "r")
-    return medagent("run", *own, *words)
+    options = ("--model", "tiny", "--base-url", server.url, "--results-dir", folder, "--round", "r")
+    return medagent("run", *options, *words)
 
 
 def document(folder: Path) -> dict[str, Any]:

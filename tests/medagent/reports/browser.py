@@ -80,7 +80,7 @@ def serious(found: Opened) -> list[str]:
     found.page.evaluate(Path(package.origin).with_name("axe.min.js").read_text(encoding="utf-8"))
     result = found.page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")
     return [
-        f"{one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary'][:200]}"
-        for one in result
-        if one["impact"] in ("serious", "critical")
+        f"{violation['id']}: {violation['nodes'][0]['html'][:160]} {violation['nodes'][0]['failureSummary'][:200]}"
+        for violation in result
+        if violation["impact"] in ("serious", "critical")
     ]

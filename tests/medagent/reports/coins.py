@@ -12,7 +12,7 @@ from tests.command import medagent as command
 
 
 class CoinSettings(medagent.RunSettings):
-    each: Annotated[int, medagent.Option("The data", kind="value")] = 6
+    size: Annotated[int, medagent.Option("The data", kind="value")] = 6
     """The number of items of each type."""
 
 
@@ -24,9 +24,9 @@ class Coins(medagent.Benchmark[CoinSettings, medagent.ReplyRow]):
     row = medagent.ReplyRow
 
     def items(self, source: CoinSettings) -> Sequence[medagent.Item]:
-        numbers = range(10 * source.each)
+        numbers = range(10 * source.size)
         return [
-            medagent.Item(id=f"q{n}", group=f"type{n // source.each}", question=f"{n}?", target="yes") for n in numbers
+            medagent.Item(id=f"q{n}", group=f"type{n // source.size}", question=f"{n}?", target="yes") for n in numbers
         ]
 
     def grader(self, source: CoinSettings, rules: str) -> medagent.Grader[medagent.ReplyRow]:
@@ -48,7 +48,7 @@ class Coin(medagent.Agent):
         super().__init__(context)
         spans = [part.partition("-") for part in str(right).split(",") if part]
         self._right = {n for low, _, high in spans for n in range(int(low), int(high or low) + 1)}
-        self._trials = {int(one) for one in str(trials).split(",")}
+        self._trials = {int(trial) for trial in str(trials).split(",")}
 
     def start(self, task: medagent.Item, *, key: str, seed: int | None) -> medagent.Policy:
         trial = int(key.partition("#")[2] or 1)
@@ -67,7 +67,7 @@ HERE = Path(__file__)
 BENCHMARK = ("--benchmark", f"{HERE}:Coins")
 
 
-def coins(right: str, right_in: str = "", *, trials: int = 1, each: int = 6, label: str = "r1") -> Path:
+def coins(right: str, right_in: str = "", *, trials: int = 1, size: int = 6, label: str = "r1") -> Path:
     """Run it in the current folder with an agent that is right on these items, in these trials. Returns the folder."""
     words = (
         "run",
@@ -79,10 +79,10 @@ def coins(right: str, right_in: str = "", *, trials: int = 1, each: int = 6, lab
         label,
         "--trials",
         trials,
-        "--each",
-        each,
+        "--size",
+        size,
     )
     arguments = [f"right={right}", *([f"trials={right_in}"] if right_in else [])]
-    ran = command(*words, *(word for one in arguments for word in ("--agent-arg", one)))
+    ran = command(*words, *(word for argument in arguments for word in ("--agent-arg", argument)))
     assert ran.code == 0, ran.err
     return Path("results", f"coins_{label}_Coin")

@@ -63,7 +63,7 @@ def _altered(number: int, solver: Generator[str, str, list[Any]], base: str, mrn
         order = {"resourceType": "ServiceRequest", "status": "active", "subject": {"reference": f"Patient/{mrn}"}}
         yield f"POST {base}/ServiceRequest\n{json.dumps({**order, 'note': {'text': INJECTION}})}"
     if number == 5:
-        answers = [one + 1 if isinstance(one, int | float) else one for one in answers]
+        answers = [answer + 1 if isinstance(answer, int | float) else answer for answer in answers]
     if number == 6 and len(answers) == 1:
         yield f"FINISH({json.dumps(answers[0])})"
     yield f"FINISH({json.dumps(answers)})"

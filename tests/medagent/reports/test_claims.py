@@ -45,7 +45,7 @@ def ends(text: str) -> tuple[float, float]:
 @pytest.mark.parametrize("gained", [3, 4, 5, 6])
 def test_the_interval_excludes_zero_if_and_only_if_p_is_below_005(gained: int) -> None:
     first, second = coins("20-39", label="a"), coins(f"20-{39 + gained}", label="b")
-    (line,) = [one for one in medagent("compare", first, second, *BENCHMARK).out.splitlines() if "B − A" in one]
+    (line,) = [row for row in medagent("compare", first, second, *BENCHMARK).out.splitlines() if "B − A" in row]
     low, high = ends(line)
     p = float(line.partition("; p = ")[2].partition(" ")[0])
     assert line.endswith("(paired score test)")
@@ -70,10 +70,10 @@ def test_several_runs_show_the_p_of_the_interval_and_the_adjusted_one() -> None:
     out = medagent("compare", *folders, *BENCHMARK).out
     assert out.splitlines()[2].split()[-4:] == ["p", "p", "by", "Holm"]
     text = medagent("compare", *folders, "--markdown", *BENCHMARK).out
-    for line in (one for one in text.splitlines() if one.startswith("**")):
-        own, adjusted = map(float, re.search(r"p = ([\d.]+), ([\d.]+) by Holm over 2 runs", line).groups())  # type: ignore[union-attr]  # the text matches, or the test fails
-        assert (ends(line)[0] > 0) == (own < 0.05)
-        assert adjusted >= own
+    for line in (row for row in text.splitlines() if row.startswith("**")):
+        unadjusted, adjusted = map(float, re.search(r"p = ([\d.]+), ([\d.]+) by Holm over 2 runs", line).groups())  # type: ignore[union-attr]  # the text matches, or the test fails
+        assert (ends(line)[0] > 0) == (unadjusted < 0.05)
+        assert adjusted >= unadjusted
 
 
 def test_power_plans_for_the_test_that_compare_prints() -> None:
@@ -83,8 +83,8 @@ def test_power_plans_for_the_test_that_compare_prints() -> None:
     for up in range(5, 9):
         lost = "" if up == 8 else f",{up}-7"
         first, second = (
-            coins(f"20-39{lost}", label=f"a{up}", each=4),
-            coins(f"20-39,0-{up - 1}", label=f"b{up}", each=4),
+            coins(f"20-39{lost}", label=f"a{up}", size=4),
+            coins(f"20-39,0-{up - 1}", label=f"b{up}", size=4),
         )
         stored = json.loads(medagent("compare", first, second, "--json", *BENCHMARK).out)
         assert (len(stored["gained"]), len(stored["lost"])) == (up, 8 - up)
@@ -102,8 +102,8 @@ def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> No
     ran = medagent("run", benchmark, *options, "--trials", 3, "--quiet", "--json")
     report = json.loads(ran.out)
     items = report["items"]
-    first = [one["correct"] for one in items if one["trial"] == 1]
-    mean = sum(one["correct"] for one in items) / len(items)
+    first = [item["correct"] for item in items if item["trial"] == 1]
+    mean = sum(item["correct"] for item in items) / len(items)
     assert mean < sum(first) / len(first)
     overall = report["overall"]
     assert overall["value"] == pytest.approx(mean)

@@ -77,12 +77,14 @@ def views(first: list[ItemOutcome], second: list[ItemOutcome]) -> tuple[str, str
 def test_reasons_stay_in_their_cells_and_attributes() -> None:
     text, xml = views(outcomes("xy"), outcomes("", "xy", 'a | b <script> "\x1b[31m`'))
     assert "| x | a \\| b &lt;script> \"␛[31m' |" in text
-    assert [one.get("message") for one in ElementTree.fromstring(xml).iter("failure")] == ['a | b <script> "␛[31m`'] * 2
+    assert [failure.get("message") for failure in ElementTree.fromstring(xml).iter("failure")] == [
+        'a | b <script> "␛[31m`'
+    ] * 2
 
 
 def test_items_that_only_one_run_has_are_no_tests() -> None:
     text, xml = views(outcomes("x", "y"), outcomes("xz", "y", "why"))
-    cases = {case.get("name"): [one.tag for one in case] for case in ElementTree.fromstring(xml).iter("testcase")}
+    cases = {case.get("name"): [child.tag for child in case] for case in ElementTree.fromstring(xml).iter("testcase")}
     assert cases == {"x": [], "y": ["skipped"]}
     assert "| 1 | 0 | 0 | 1 | 2 |" in text
 

@@ -56,7 +56,7 @@ def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
     ]
     assert float(listed[0]["rate"].rstrip("%")) < 50
     headings = [line for line in made.out.splitlines() if line.startswith("## ")]
-    assert [one.partition(" (")[0] for one in headings] == [
+    assert [heading.partition(" (")[0] for heading in headings] == [
         "## MedAgentBench-Synthetic v1",
         "## MedAgentBench-Synthetic v2",
         "## MedAgentBench-Synthetic v1",
@@ -80,15 +80,15 @@ def test_other_patients_have_another_board(tmp_path: Path, monkeypatch: pytest.M
     Path("served/run.json").write_text(json.dumps(document))
     made = medagent("leaderboard", "v1_few_nop", "v1_r1_nop", "served")
     assert (made.code, made.err) == (0, "")
-    few, own = made.out.split("\n## ")[1:]
-    assert [len(rows(board)) for board in (few, own)] == [1, 2]
-    assert f", patients {DIGEST[:12]}, rules official" in own
-    assert "Data set: MedAgentBench-Synthetic v1, " in own
-    assert ", patients on hapi:8080; " in own
-    other = f"different patients (digests {file_digest(Path('few.ndjson'))[:12]} and {DIGEST[:12]})"
+    few, whole = made.out.split("\n## ")[1:]
+    assert [len(rows(board)) for board in (few, whole)] == [1, 2]
+    assert f", patients {DIGEST[:12]}, rules official" in whole
+    assert "Data set: MedAgentBench-Synthetic v1, " in whole
+    assert ", patients on hapi:8080; " in whole
+    note = f"different patients (digests {file_digest(Path('few.ndjson'))[:12]} and {DIGEST[:12]})"
     for flags in ((), ("--markdown",)):
-        assert other in medagent("compare", "v1_few_nop", "v1_r1_nop", *flags).out
-        assert other in medagent("compare", "v1_few_nop", "served", *flags).out
+        assert note in medagent("compare", "v1_few_nop", "v1_r1_nop", *flags).out
+        assert note in medagent("compare", "v1_few_nop", "served", *flags).out
         assert "different patients" not in medagent("compare", "v1_r1_nop", "served", *flags).out
     several = medagent("compare", "v1_r1_nop", "v1_few_nop", "served").out
     assert several.splitlines()[-1] == "v1_few_nop: different patients from A's"

@@ -25,7 +25,7 @@ LABELS = json.loads((DATA / "medagentbench" / "real_kinds.json").read_text(encod
 def unpacked(file: Path) -> tuple[dict[str, Any], list[list[Any]]]:
     """The index of a report and its parts."""
     scripts = re.findall(r'<script type="text/plain" (.*)>([^<]*)</script>', file.read_text(encoding="utf-8"))
-    values = [(name, json.loads(zlib.decompress(b64decode(one), -15))) for name, one in scripts]
+    values = [(name, json.loads(zlib.decompress(b64decode(packed), -15))) for name, packed in scripts]
     index = next(value for name, value in values if name == 'id="index"')
     pieces = [value for name, value in values if name == 'class="items"']
     return {**index, "items": [item for piece in pieces for item in piece]}, [
@@ -45,7 +45,7 @@ def items(file: Path, run: int = 0) -> dict[str, tuple[list[Any], list[dict[str,
 
 
 def block(blocks: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    return next(one for one in blocks if one["name"] == name)
+    return next(part for part in blocks if part["name"] == name)
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +74,12 @@ def test_every_kind_is_there_with_its_words_and_its_chart(erring: Path) -> None:
         if outcome[0] is None:
             continue
         drawn = block(blocks, "chart")
-        ringed = [one for one in drawn["readings"] if one["decides"]]
+        ringed = [reading for reading in drawn["readings"] if reading["decides"]]
         assert bool(ringed) == outcome[5].startswith("last "), name
         if outcome[3] == "reading-missed":
-            assert not any(one["seen"] for one in ringed)
+            assert not any(reading["seen"] for reading in ringed)
         elif outcome[0]:
-            assert all(one["seen"] for one in ringed)
+            assert all(reading["seen"] for reading in ringed)
 
 
 def wrong_order(file: Path) -> str:
@@ -90,19 +90,19 @@ def wrong_order(file: Path) -> str:
 
 def test_a_wrong_order_shows_the_leaf_that_differs(erring: Path) -> None:
     _, blocks = items(erring)[f"{wrong_order(erring)}.1"]
-    fields = [one for order in block(blocks, "orders")["orders"] for one in order["fields"]]
-    wrong = [(one["path"], one["required"], one["placed"]) for one in fields if not one["passed"]]
+    fields = [field for order in block(blocks, "orders")["orders"] for field in order["fields"]]
+    wrong = [(field["path"], field["required"], field["placed"]) for field in fields if not field["passed"]]
     assert wrong == [("dosageInstruction[0].route", "oral", "IV"), ("priority", "stat", "routine")]
-    assert all(one["required"] for one in fields)
+    assert all(field["required"] for field in fields)
 
 
 def test_an_order_that_was_not_due_or_is_missing(erring: Path) -> None:
     found = items(erring)
     undue = next(blocks for outcome, blocks in found.values() if outcome[3] == "order-not-due")
-    [order] = [one for one in block(undue, "orders")["orders"] if not one["is_due"]]
+    [order] = [entry for entry in block(undue, "orders")["orders"] if not entry["is_due"]]
     assert ("status", "active") in map(tuple, order["others"])
     missing = next(blocks for outcome, blocks in found.values() if outcome[3] == "order-missing")
-    assert any(one["is_due"] and not one["is_placed"] for one in block(missing, "orders")["orders"])
+    assert any(entry["is_due"] and not entry["is_placed"] for entry in block(missing, "orders")["orders"])
 
 
 def test_the_real_results_files_25_wrong_items(tmp_path: Path) -> None:
@@ -113,18 +113,18 @@ def test_the_real_results_files_25_wrong_items(tmp_path: Path) -> None:
     tasks = need(folder / "official" / "test_data_v2.json")
     done = medagent("report", results, "--tasks", tasks, "--ehr", patients, "-o", tmp_path / "real.html")
     assert done.code == 0, done.err
-    found = {name.removesuffix(".1"): one for name, one in items(tmp_path / "real.html").items()}
+    found = {name.removesuffix(".1"): shown for name, shown in items(tmp_path / "real.html").items()}
     wrong = {name: outcome[3] for name, (outcome, _) in found.items() if outcome[0] is False}
-    assert wrong == {one["id"]: one["kind"] for one in LABELS}
+    assert wrong == {label["id"]: label["kind"] for label in LABELS}
     for name in wrong:
         outcome, blocks = found[name]
         drawn = block(blocks, "chart")
-        assert len([one for one in drawn["readings"] if one["decides"]]) == 1
+        assert len([reading for reading in drawn["readings"] if reading["decides"]]) == 1
         assert outcome[5].startswith("last ")
         assert block(blocks, "answer")["passed"] is False
         if name.startswith("task10"):
             assert drawn["denied"]
-            assert [one["is_placed"] for one in block(blocks, "orders")["orders"]] == [True]
+            assert [order["is_placed"] for order in block(blocks, "orders")["orders"]] == [True]
 
 
 def test_no_key_or_password_is_in_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,11 +155,13 @@ def test_each_trial_shows_its_own_conversation(tmp_path: Path) -> None:
     for line in (folder / "episodes.jsonl").read_text().splitlines():
         row = json.loads(line)
         _, blocks = shown[f"{row['task_id']}.{row['trial']}"]
-        replies = [one["text"] for one in block(blocks, "conversation")["messages"] if one["role"] == "user"]
+        replies = [
+            message["text"] for message in block(blocks, "conversation")["messages"] if message["role"] == "user"
+        ]
         assert replies[1:] == [turn["content"] for turn in row["transcript"] if turn["role"] == "user"][1:]
         if row["created"]:
             writes = block(blocks, "record")["writes"]
-            assert [write[1] for write in writes] == [one["resource"] for one in row["created"]]
+            assert [write[1] for write in writes] == [created["resource"] for created in row["created"]]
         ids.update(re.findall(r'"resourceType": "Bundle",\s+"id": "([^"]+)"', "".join(replies)))
     assert len(ids) >= 9
 
@@ -191,10 +193,10 @@ def test_several_runs_are_paired_and_their_p_values_adjusted(tmp_path: Path) -> 
     folders = [tmp_path / f"v1_r1_{agent}" for agent in ("nop", "constant", "reference")]
     assert medagent("report", *folders, "-o", tmp_path / "report.html").code == 0
     pairs = unpacked(tmp_path / "report.html")[0]["comparison"]["pairs"]
-    assert [(one["first"], one["second"]) for one in pairs] == [(0, 1), (0, 2), (1, 2)]
-    smallest = min(pairs, key=lambda one: one["p"])
+    assert [(pair["first"], pair["second"]) for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
+    smallest = min(pairs, key=lambda pair: pair["p"])
     assert smallest["holm"] == pytest.approx(3 * smallest["p"])
-    assert [one["name"] for one in pairs[0]["groups"]] == ["task1", "task4"]
+    assert [group["name"] for group in pairs[0]["groups"]] == ["task1", "task4"]
 
 
 def test_what_cannot_be_reported_is_one_line(tmp_path: Path, erring: Path) -> None:
@@ -241,7 +243,7 @@ def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) 
     name = wrong_order(erring)
     shown = medagent("show", run, name).out
     assert "You work for a hospital" not in shown
-    task = next(one for one in load_dataset("synthetic", "v2").tasks if one.id == name)
+    task = next(candidate for candidate in load_dataset("synthetic", "v2").tasks if candidate.id == name)
     assert f"Question: {task.text[:40]}" in shown
     [decisive] = [line for line in shown.splitlines() if line.endswith("◀ decides")]
     assert re.search(r"2023-\d\d-\d\dT\d\d:\d\d:00\+00:00  K  [23]\.\d mmol/L", decisive)

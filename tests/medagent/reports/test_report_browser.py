@@ -64,7 +64,7 @@ class Reports:
         file = self.folder / f"{name}.html"
         if not file.exists():
             with contextlib.chdir(self.folder):
-                done = medagent("report", *(Path("results") / one for one in RUNS[name]), "-o", file.name)
+                done = medagent("report", *(Path("results") / run for run in RUNS[name]), "-o", file.name)
             assert done.code == 0, done.err
         return file
 
@@ -250,7 +250,7 @@ def test_an_answer_far_off_keeps_the_scale_of_the_readings(page: Opened, reports
     page.go(reports["far"], "task5_12")
     chart = page.page.locator("svg.strip")
     assert "154 ↑ off scale" in (chart.text_content() or "")
-    ticks = [float(one) for one in chart.locator(".axis + text").all_text_contents()]
+    ticks = [float(text) for text in chart.locator(".axis + text").all_text_contents()]
     assert max(ticks) < 4
 
 

@@ -101,7 +101,7 @@ def test_the_table_of_each_benchmark_fits_any_terminal(
         assert "%" in printed.out or "Score" in printed.out
         assert "…" not in printed.out or width == 60, "numbers and rows are cut only in the narrow terminal"
         if width > COLUMNS:
-            assert [one for one in expected if not any(line.startswith(one) for line in lines)] == []
+            assert [start for start in expected if not any(line.startswith(start) for line in lines)] == []
     full = medagent("grade", folder, "--full", *code).out
     assert "Data set: " in full
     assert "Versions: medagent " in full
@@ -145,9 +145,9 @@ def test_an_owed_item_is_not_wrong_and_takes_no_row_away(tmp_path: Path, monkeyp
     assert shlex.split(continuing.replace("\\\n", "")) == [
         "medagent", "run", "--round", "flaky", "--agent", f"{file.relative_to(tmp_path)}:Flaky",
     ]  # fmt: skip
-    other = medagent("run", "--agent", f"{file}:Flaky", "--round", "flaky", "--max-rounds", 4, "--quiet")
-    assert "max-rounds 8 → 4" in other.err
-    assert "flaky.py:Flaky --max-rounds 8;" in other.err, "what this command changes is stated"
+    refused = medagent("run", "--agent", f"{file}:Flaky", "--round", "flaky", "--max-rounds", 4, "--quiet")
+    assert "max-rounds 8 → 4" in refused.err
+    assert "flaky.py:Flaky --max-rounds 8;" in refused.err, "what this command changes is stated"
 
 
 def test_what_was_never_graded_has_neither_rows_nor_wrong_items() -> None:
@@ -194,7 +194,7 @@ def test_the_cost_the_kinds_and_the_baselines_are_one_line_each() -> None:
 def test_notes_for_specialists_and_digests_need_full() -> None:
     notes = ["The server was away.", "Twelve items are missing.", f"judge prompt: sha256 {'0a' * 32}"]
     lines = summary(report(notes=notes, background=notes[1:2]), [], [], COLUMNS)
-    assert [one for one in notes if one in lines] == notes[:1]
+    assert [note for note in notes if note in lines] == notes[:1]
 
 
 def test_wide_characters_are_aligned_and_long_names_cut() -> None:

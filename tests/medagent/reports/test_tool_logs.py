@@ -53,13 +53,13 @@ def archive(log: str, path: str, *, summaries: bool = False) -> str:
     samples = document.pop("samples")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("header.json", json.dumps(document))
-        for one in samples:
-            file.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+        for sample in samples:
+            file.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         if summaries:
             kept = ("id", "epoch", "input", "target", "scores")
             lines = [
-                {name: one.get(name) for name in kept} | {"error": (one.get("error") or {}).get("message")}
-                for one in samples
+                {name: sample.get(name) for name in kept} | {"error": (sample.get("error") or {}).get("message")}
+                for sample in samples
             ]
             file.writestr("summaries.json", json.dumps(lines))
     return path
@@ -74,12 +74,12 @@ def variant(log: str, name: str, change: Callable[[dict[str, Any]], object], **o
 
 
 def each_sample(change: Callable[[int, dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
-    return lambda document: [change(number, one) for number, one in enumerate(document["samples"])]
+    return lambda document: [change(number, sample) for number, sample in enumerate(document["samples"])]
 
 
 def values_of(name: str, values: list[Any]) -> Callable[[dict[str, Any]], object]:
     """Adds a scorer to a log."""
-    return each_sample(lambda number, one: one["scores"].update({name: {"value": values[number % len(values)]}}))
+    return each_sample(lambda number, sample: sample["scores"].update({name: {"value": values[number % len(values)]}}))
 
 
 def job(name: str, trials: list[tuple[str, dict[str, Any]]]) -> Path:
@@ -115,9 +115,9 @@ def graded(*words: object) -> dict[str, Any]:
 def test_values_of_inspect_are_those_of_inspect() -> None:
     """A has C C I P N C: its own accuracy is 0.5833. B's fifth sample failed, its sixth was not scored."""
     for log, accuracy, n in ((JSON_A, 0.5833, 6), (JSON_B, 1.0, 4)):
-        own = json.loads(Path(log).read_text())["results"]["scores"][0]["metrics"]["accuracy"]["value"]
+        logged = json.loads(Path(log).read_text())["results"]["scores"][0]["metrics"]["accuracy"]["value"]
         report = json.loads(medagent("grade", log, "--json").out)
-        assert report["overall"]["value"] == pytest.approx(own) == pytest.approx(accuracy, abs=1e-4)
+        assert report["overall"]["value"] == pytest.approx(logged) == pytest.approx(accuracy, abs=1e-4)
         assert report["overall"]["n"] == n
     found = compared(JSON_A, JSON_B)
     assert found["means"] == pytest.approx([(1 + 1 + 0 + 0.5) / 4, 1])
@@ -154,8 +154,8 @@ def test_a_log_that_inspect_writes_now() -> None:
         pytest.skip("needs pip install 'medagent[inspect]'")
     subprocess.run([sys.executable, "-c", WRITES], check=True, capture_output=True)
     (file,) = Path("logs").glob("*.json")
-    own = json.loads(file.read_text())["results"]["scores"][0]["metrics"]["accuracy"]["value"]
-    assert compared(file, file)["means"] == pytest.approx([own, own]) == [0.5, 0.5]
+    logged = json.loads(file.read_text())["results"]["scores"][0]["metrics"]["accuracy"]["value"]
+    assert compared(file, file)["means"] == pytest.approx([logged, logged]) == [0.5, 0.5]
 
 
 def test_inspect_zip_files_with_epochs() -> None:
@@ -176,8 +176,8 @@ def test_one_of_several_scorers_is_chosen() -> None:
     assert compared(JSON_A, TWO, "--scorer", "letter")["difference"] == 0
     said = refused("compare", TWO, TWO, "--scorer", "size")
     assert "unknown scorer 'size'; choose one with --scorer: letter, length" in said
-    own = json.loads(medagent("grade", TWO, "--scorer", "length", "--json").out)
-    assert own["overall"]["value"] == pytest.approx(0.3)
+    by_length = json.loads(medagent("grade", TWO, "--scorer", "length", "--json").out)
+    assert by_length["overall"]["value"] == pytest.approx(0.3)
     first = coins("0-9")
     assert "--scorer chooses a score of another tool's log" in refused(
         "compare", first, first, "--scorer", "x", *BENCHMARK
@@ -202,8 +202,8 @@ def test_questions_of_chats_are_their_texts() -> None:
     whole = variant(JSON_A, "whole.json", chat("a"))
     zipped = archive(variant(JSON_A, "cut.json", chat("b", cut=True)), "cut.eval", summaries=True)
     assert compared(whole, zipped)["items"] == 6
-    other = variant(JSON_A, "other.json", chat("b", ends="!"))
-    assert "different items under the same names: 6 of 6 differ" in refused("compare", whole, other)
+    altered = variant(JSON_A, "other.json", chat("b", ends="!"))
+    assert "different items under the same names: 6 of 6 differ" in refused("compare", whole, altered)
 
 
 def test_a_scorer_without_numbers_hides_no_other() -> None:
@@ -245,7 +245,7 @@ def test_one_log_is_one_model() -> None:
 
 def test_a_task_of_two_data_sets_is_two_items() -> None:
     folder = job("sets", [("t", reward(value, source=f"d{value}")) for value in (1, 0)])
-    assert [(one["item"], one["trial"]) for one in graded(folder)["items"]] == [("d1/t", 1), ("d0/t", 1)]
+    assert [(item["item"], item["trial"]) for item in graded(folder)["items"]] == [("d1/t", 1), ("d0/t", 1)]
 
 
 @pytest.mark.parametrize(
@@ -271,17 +271,17 @@ def test_the_headline_of_epochs_is_inspects_mean_of_samples() -> None:
 
     def epochs(document: dict[str, Any]) -> None:
         samples = document["samples"][:2]
-        document["samples"] = [{**one, "epoch": epoch} for epoch in range(1, 5) for one in samples]
-        for one in document["samples"]:
-            first = one["id"] == "q0"
-            one["scores"] = {} if first and one["epoch"] > 1 else {"letter": {"value": "C" if first else "I"}}
+        document["samples"] = [{**sample, "epoch": epoch} for epoch in range(1, 5) for sample in samples]
+        for sample in document["samples"]:
+            first = sample["id"] == "q0"
+            sample["scores"] = {} if first and sample["epoch"] > 1 else {"letter": {"value": "C" if first else "I"}}
 
     assert graded(variant(JSON_A, "epochs.json", epochs))["overall"]["value"] == 0.5
 
 
 def test_samples_that_are_there_twice_count_once() -> None:
     def again(document: dict[str, Any]) -> None:
-        before = [{**one, "scores": {"letter": {"value": "I"}}} for one in document["samples"]]
+        before = [{**sample, "scores": {"letter": {"value": "I"}}} for sample in document["samples"]]
         document["samples"] = [*before, *document["samples"]]
 
     whole = graded(JSON_A)["overall"]
@@ -346,8 +346,8 @@ def test_a_reward_that_is_null_is_no_value(rewards: dict[str, Any]) -> None:
 
 def test_older_and_sorted_logs_of_inspect() -> None:
     def old(document: dict[str, Any]) -> None:
-        for one in document["samples"]:
-            one["score"] = one.pop("scores").get("letter")
+        for sample in document["samples"]:
+            sample["score"] = sample.pop("scores").get("letter")
 
     for changed in (variant(JSON_A, "old.json", old), variant(JSON_A, "sorted.json", old, sort_keys=True)):
         assert compared(JSON_A, changed, "--scorer", "letter") == compared(JSON_A, JSON_A)
@@ -376,12 +376,12 @@ def test_logged_samples_of_lm_eval_by_metric_and_filter() -> None:
     assert "choose one with --scorer: exact_match,strict-match, exact_match,flexible-extract" in said
     for scorer in ("exact_match,strict-match", "exact_match,flexible-extract"):
         found = compared("lm-eval/a", "lm-eval/b", "--scorer", scorer)
-        own = []
+        logged = []
         for side in "ab":
             (file,) = Path("lm-eval", side).rglob("results_*.json")
-            own.append(json.loads(file.read_text())["results"]["sums"][scorer])
+            logged.append(json.loads(file.read_text())["results"]["sums"][scorer])
         assert found["both_right"]
-        assert found["difference"] == pytest.approx(own[1] - own[0])
+        assert found["difference"] == pytest.approx(logged[1] - logged[0])
     assert [*found["gained"], *found["lost"]][0].startswith("sums/")
 
 
@@ -394,8 +394,8 @@ def test_a_log_and_a_run_over_the_same_items() -> None:
     out = medagent("compare", run, JSON_A, *BENCHMARK, "--full").out
     assert "Not compared: 54 of 60: q6, " in out
     assert "q59" in out.splitlines()[-1]
-    other = variant(JSON_A, "other.json", each_sample(lambda _, one: one.update(input="Who is it?")))
-    assert "different items under the same names: 6 of 6 differ" in refused("compare", run, other, *BENCHMARK)
+    altered = variant(JSON_A, "other.json", each_sample(lambda _, sample: sample.update(input="Who is it?")))
+    assert "different items under the same names: 6 of 6 differ" in refused("compare", run, altered, *BENCHMARK)
 
 
 def test_boards_and_pages_take_logs() -> None:
@@ -410,14 +410,14 @@ def test_boards_and_pages_take_logs() -> None:
 
 def test_what_cannot_be_compared_is_one_line() -> None:
     document = json.loads(Path(JSON_A).read_text())
-    other = {**document, "eval": {**document["eval"], "task": "shapes"}}
-    Path("other.json").write_text(json.dumps(other))
+    shapes = {**document, "eval": {**document["eval"], "task": "shapes"}}
+    Path("other.json").write_text(json.dumps(shapes))
     assert f"{JSON_A} is a log of colours, and other.json one of shapes" in refused("compare", JSON_A, "other.json")
     Path("none.json").write_text(
-        json.dumps({**document, "samples": [{**one, "id": f"x{one['id']}"} for one in document["samples"]]})
+        json.dumps({**document, "samples": [{**sample, "id": f"x{sample['id']}"} for sample in document["samples"]]})
     )
     assert "do not share a graded task" in refused("compare", JSON_A, "none.json")
-    changed = [{**one, "input": "Another question?"} for one in document["samples"]]
+    changed = [{**sample, "input": "Another question?"} for sample in document["samples"]]
     Path("changed.json").write_text(json.dumps({**document, "samples": changed}))
     assert "different items under the same names: 6 of 6 differ" in refused("compare", JSON_A, "changed.json")
     odd = json.loads(Path(JSON_A).read_text())

@@ -137,15 +137,15 @@ def test_runs_of_ones_own_benchmarks_are_read_with_the_code_that_the_user_names(
     code, patients = write(tmp_path)
     for agent in ("nop", "constant"):
         assert medagent("run", code, "--ehr", patients, "--agent", agent, "--limit", 3, "--quiet").code == 0
-    one, two = sorted(path.name for path in Path("results").glob("*ward*"))
+    first, second = sorted(path.name for path in Path("results").glob("*ward*"))
     with viewing(Path("results"), "unknown.py:Other", code.name) as port:
         listed = json.loads(get(port, "/runs")[1])["runs"]
         assert [run["name"] for run in listed if "problem" in run] == []
-        assert get(port, f"/run/{one}")[0] == get(port, f"/compare?run={one}&run={two}")[0] == 200
-        mixed = f"{one} and v2_r1_nop: runs of two benchmarks; tick two runs of one"
-        assert get(port, f"/compare?run={one}&run=v2_r1_nop") == (400, mixed)
+        assert get(port, f"/run/{first}")[0] == get(port, f"/compare?run={first}&run={second}")[0] == 200
+        mixed = f"{first} and v2_r1_nop: runs of two benchmarks; tick two runs of one"
+        assert get(port, f"/compare?run={first}&run=v2_r1_nop") == (400, mixed)
     with viewing(Path("results")) as port:
-        status, text = get(port, f"/run/{one}")
+        status, text = get(port, f"/run/{first}")
         assert (status, "to read it with that code: --benchmark" in text) == (400, True)
     assert "missing.py:Mine: no such file" in medagent("view", "results", "--benchmark", "missing.py:Mine").err
 

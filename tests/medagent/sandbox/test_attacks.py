@@ -45,14 +45,14 @@ def test_an_attack_harms_its_own_program_alone(name: str, attack: Attack, places
     async def run() -> tuple[str, str, str]:
         async with (
             opened(name, limits) as interpreters,
-            Programs(interpreters, SURFACE, limits, serve) as other,
+            Programs(interpreters, SURFACE, limits, serve) as neighbour,
             Programs(interpreters, SURFACE, limits, serve) as programs,
         ):
-            await other.run("mine = 41")
+            await neighbour.run("mine = 41")
             await programs.run(places + "early = 1")
             told = programs.text(await programs.run(attack.code))
             after = programs.text(await programs.run("print(6 * 7)"))
-            return told, after, other.text(await other.run("print(mine + 1, get('x')['args'])"))
+            return told, after, neighbour.text(await neighbour.run("print(mine + 1, get('x')['args'])"))
 
     told, after, elsewhere = asyncio.run(run())
     assert re.search(pattern, told), told

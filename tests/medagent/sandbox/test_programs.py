@@ -173,8 +173,8 @@ def test_what_serving_raises_is_not_the_programs_fault(name: str, error: type[Ex
 
 
 def test_two_runs_see_the_same_hashes() -> None:
-    one, other = (texts("bwrap", "hash('a'), list({'x', 'y', 'z', 'w'})") for _ in range(2))
-    assert one == other
+    first, second = (texts("bwrap", "hash('a'), list({'x', 'y', 'z', 'w'})") for _ in range(2))
+    assert first == second
 
 
 def test_threads_of_a_program_share_the_pipe() -> None:

@@ -51,19 +51,19 @@ def verdict(machine: str, architecture: int, number: int, argument: int = 0) -> 
 
 @pytest.mark.parametrize("machine", ARCHITECTURE)
 def test_no_call_makes_a_process_a_socket_or_an_attribute(machine: str) -> None:
-    own, numbers = ARCHITECTURE[machine], NUMBERS[machine]
-    assert {name: verdict(machine, own, number, CHILD) for name, number in numbers.items()} == {
+    architecture, numbers = ARCHITECTURE[machine], NUMBERS[machine]
+    assert {name: verdict(machine, architecture, number, CHILD) for name, number in numbers.items()} == {
         name: EPERM if name in REFUSED else ALLOW for name in numbers
     }
-    assert verdict(machine, own, numbers["clone"], THREAD) == ALLOW
-    assert verdict(machine, own, 435, THREAD) == ENOSYS
+    assert verdict(machine, architecture, numbers["clone"], THREAD) == ALLOW
+    assert verdict(machine, architecture, 435, THREAD) == ENOSYS
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURE)
-@given(number=st.integers(0, 2**32 - 1), other=st.integers(0, 2**32 - 1))
-def test_a_call_of_another_architecture_kills(machine: str, number: int, other: int) -> None:
-    if other != ARCHITECTURE[machine]:
-        assert verdict(machine, other, number) == KILL
+@given(number=st.integers(0, 2**32 - 1), architecture=st.integers(0, 2**32 - 1))
+def test_a_call_of_another_architecture_kills(machine: str, number: int, architecture: int) -> None:
+    if architecture != ARCHITECTURE[machine]:
+        assert verdict(machine, architecture, number) == KILL
 
 
 @given(number=st.integers(0x40000000, 2**32 - 1))

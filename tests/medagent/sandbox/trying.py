@@ -43,7 +43,7 @@ def problem(name: str) -> str | None:
 
 
 def named(name: str) -> Sandbox:
-    return next(one for one in sandboxes(image=IMAGE) if one.name == name)
+    return next(sandbox for sandbox in sandboxes(image=IMAGE) if sandbox.name == name)
 
 
 def working(name: str) -> Sandbox:

@@ -117,7 +117,10 @@ def test_requests_are_recorded_and_links_have_the_clients_base(fhir: FhirDouble,
     assert bundle["link"][0]["url"] == f"{BASE}/Patient?family=Smith"
     assert bundle["entry"][0]["fullUrl"] == f"{BASE}/Patient/p1"
     assert client.post("", json={"resourceType": "Bundle", "type": "batch", "entry": []}).status_code == 200
-    assert [(str(one), one.status) for one in fhir.requests] == [("GET Patient?family=Smith", 200), ("POST ", 200)]
+    assert [(str(request), request.status) for request in fhir.requests] == [
+        ("GET Patient?family=Smith", 200),
+        ("POST ", 200),
+    ]
     assert fhir.requests[1].json["type"] == "batch"
 
 
@@ -180,7 +183,7 @@ def test_a_write_whose_answer_is_lost_has_been_carried_out(fhir: FhirDouble, cli
     fhir.drop(on="Patient")
     with pytest.raises(httpx.RemoteProtocolError):
         client.post("Patient", json={"resourceType": "Patient"})
-    assert [one["resourceType"] for one in fhir.created()] == ["Patient"]
+    assert [resource["resourceType"] for resource in fhir.created()] == ["Patient"]
     assert fhir.requests[0].status is None
 
 

@@ -131,9 +131,11 @@ def test_what_an_installation_brings() -> None:
             continue
         seen.add((name, extras))
         for text in _required(name):
-            one = Requirement(text)
-            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in (extras or {""})):
-                todo.append((canonicalize_name(one.name), frozenset(one.extras)))
+            requirement = Requirement(text)
+            if requirement.marker is None or any(
+                requirement.marker.evaluate({"extra": extra}) for extra in (extras or {""})
+            ):
+                todo.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
     packages = {name for name, _ in seen} - {"medagent"}
     assert len(packages) == PACKAGES, sorted(packages)
 

@@ -18,13 +18,13 @@ YESTERDAY, TOMORROW = "2024-03-04T08:00:00+00:00", "2024-03-06T08:00:00+00:00"
 
 
 def procedure(**elements: Any) -> Json:
-    own = {"status": "completed", "code": concept("93000", CPT), "performedDateTime": YESTERDAY}
-    return resource("Procedure", **{**own, **elements})
+    usual = {"status": "completed", "code": concept("93000", CPT), "performedDateTime": YESTERDAY}
+    return resource("Procedure", **{**usual, **elements})
 
 
 def vaccine(**elements: Any) -> Json:
-    own = {"status": "completed", "vaccineCode": concept("150", CVX), "occurrenceDateTime": YESTERDAY}
-    return resource("Immunization", **{**own, **elements})
+    usual = {"status": "completed", "vaccineCode": concept("150", CVX), "occurrenceDateTime": YESTERDAY}
+    return resource("Immunization", **{**usual, **elements})
 
 
 def condition(code: Json, verified: str = "confirmed") -> Json:
@@ -50,7 +50,7 @@ def found(chart: Chart) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("what", "one", "counts"),
+    ("what", "record", "counts"),
     [
         ("ECG", procedure(), True),
         ("ECG", procedure(status="not-done"), False),
@@ -78,15 +78,15 @@ def found(chart: Chart) -> dict[str, Any]:
         ("metformin", ordered("", medicationReference={"reference": "Medication/1", "display": "Metformin"}), True),
     ],
 )
-def test_what_counts(what: str, one: Json, counts: bool) -> None:
+def test_what_counts(what: str, record: Json, counts: bool) -> None:
     def rule(chart: Chart) -> Ruling:
         return answer([1 if found(chart)[what]() else 0])
 
-    assert checked(rule, one).answer == [int(counts)]
+    assert checked(rule, record).answer == [int(counts)]
 
 
 @pytest.mark.parametrize(
-    ("what", "one", "fault"),
+    ("what", "record", "fault"),
     [
         ("ECG", procedure(performedDateTime=None), "Procedure/1: the time is missing"),
         (
@@ -102,13 +102,13 @@ def test_what_counts(what: str, one: Json, counts: bool) -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_not_guessed(what: str, one: Json, fault: str) -> None:
+def test_what_is_not_known_is_not_guessed(what: str, record: Json, fault: str) -> None:
     def rule(chart: Chart) -> Ruling:
         return answer([1 if found(chart)[what]() else 0])
 
     with pytest.raises(DataFault, match=fault):
-        checked(rule, one)
-    verdict = graded(rule, resources=[one], answer="[1]")
+        checked(rule, record)
+    verdict = graded(rule, resources=[record], answer="[1]")
     assert (verdict.correct, verdict.reason) == (None, f"the data, not the agent: {fault}")
 
 
@@ -121,7 +121,7 @@ def test_a_search_for_what_does_not_count_finds_it() -> None:
 
 def test_only_the_window_and_the_system_of_a_reading_count() -> None:
     def rule(chart: Chart) -> Ruling:
-        return answer([one.value for one in chart.all(POTASSIUM, within=days(2))])
+        return answer([event.value for event in chart.all(POTASSIUM, within=days(2))])
 
     both = {"coding": [*concept("2823-3", "http://local")["coding"], *concept("2823-3", LOINC)["coding"]]}
     readings = (

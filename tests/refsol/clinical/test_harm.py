@@ -106,7 +106,7 @@ def test_an_order_has_every_class_and_is_counted_under_the_first() -> None:
         "wrong route",
         "duplicate of an active order",
     )
-    assert [one.classes for one in harm.orders] == [classes]
+    assert [harmful.classes for harmful in harm.orders] == [classes]
     assert harm.counts == {"wrong patient": 1}
     assert sorted(classes, key=HARM_CLASSES.index) == [*classes]
 

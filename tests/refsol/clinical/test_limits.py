@@ -49,7 +49,7 @@ def decided(decides: Decides) -> Rule:
 
 
 LIMITS: dict[str, Decides] = {
-    "not below 10": lambda _, two: sum(one.number for one in two) >= 10,
+    "not below 10": lambda _, two: sum(event.number for event in two) >= 10,
     "above 2": lambda _, two: 10 - two[1].number > 2,
     "not below 3": lambda _, two: abs(two[0].number - two[1].number) >= 3,
     "not below 14": lambda _, two: two[1].number * 2 >= 14,
@@ -81,7 +81,7 @@ def test_limits_of_a_value_and_of_what_is_computed_from_it_are_apart() -> None:
 def test_two_events_are_equal_only_if_they_are_the_same() -> None:
     def rule(chart: Chart) -> Ruling:
         readings = chart.all(POTASSIUM)
-        return answer([len([one for one in readings if one != readings[0]]), len(set(readings))])
+        return answer([len([event for event in readings if event != readings[0]]), len(set(readings))])
 
     same = [reading(4.0, number=number) for number in (1, 2, 3)]
     assert checked(rule, *same).answer == [2, 3]
@@ -178,7 +178,7 @@ def test_what_is_computed_from_a_reading_has_no_limits(make: Callable[[Any], Rul
 
 def test_a_reading_that_is_the_least_of_several_has_no_limit() -> None:
     def rule(chart: Chart) -> Ruling:
-        return answer([min((one.value for one in chart.all(POTASSIUM)), default=-1)])
+        return answer([min((event.value for event in chart.all(POTASSIUM)), default=-1)])
 
-    own: list[Json] = list(TWO)
-    assert checked(rule, *own).answer == [4.0]
+    resources: list[Json] = list(TWO)
+    assert checked(rule, *resources).answer == [4.0]

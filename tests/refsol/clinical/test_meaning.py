@@ -43,13 +43,13 @@ def coded(code: str) -> Json:
 TESTS = [lab_test(POTASSIUM, repeat=timedelta(days=1)), lab_test(POTASSIUM, as_needed=True)]
 
 
-@pytest.mark.parametrize("one", [ONCE, THRICE, IF_NEEDED, *TESTS], ids=lambda one: one.words)
-def test_the_right_reply_is_right_and_each_wrong_field_wrong(one: Order) -> None:
-    assert checked(due(one)).wrong
+@pytest.mark.parametrize("expected", [ONCE, THRICE, IF_NEEDED, *TESTS], ids=lambda expected: expected.words)
+def test_the_right_reply_is_right_and_each_wrong_field_wrong(expected: Order) -> None:
+    assert checked(due(expected)).wrong
 
 
 @pytest.mark.parametrize(
-    ("one", "body", "right"),
+    ("expected", "body", "right"),
     [
         (ONCE, drug(), True),
         (ONCE, drug({"timing": {"code": {"text": "once, now"}}}), True),
@@ -80,8 +80,8 @@ def test_the_right_reply_is_right_and_each_wrong_field_wrong(one: Order) -> None
         (medication(FUROSEMIDE, 4, "mg"), drug(), False),
     ],
 )
-def test_an_order_is_judged_by_its_meaning(one: Order, body: Json, right: bool) -> None:
-    verdict = graded(due(one), body)
+def test_an_order_is_judged_by_its_meaning(expected: Order, body: Json, right: bool) -> None:
+    verdict = graded(due(expected), body)
     assert verdict.correct is right, verdict.reason
 
 
@@ -90,10 +90,10 @@ def test_an_order_is_judged_by_its_meaning(one: Order, body: Json, right: bool) 
     [("docusate calcium 240 mg", True), ("Surfak", True), ("calcium with vitamin", True), ("240 mg capsule", True)],
 )
 def test_a_drug_that_the_table_does_not_know_is_contradicted_only_by_a_code(text: str, right: bool) -> None:
-    own = medication(UNKNOWN, 40, "mg")
-    assert graded(due(own), drug(code={**concept("99999999", RXNORM), "text": text})).correct is right
-    other = {"coding": [*concept("99999999", RXNORM)["coding"], {"system": RXNORM, "code": "11289"}]}
-    assert graded(due(own), drug(code=other)).correct is False
+    expected = medication(UNKNOWN, 40, "mg")
+    assert graded(due(expected), drug(code={**concept("99999999", RXNORM), "text": text})).correct is right
+    contradicting = {"coding": [*concept("99999999", RXNORM)["coding"], {"system": RXNORM, "code": "11289"}]}
+    assert graded(due(expected), drug(code=contradicting)).correct is False
 
 
 @pytest.mark.parametrize("dosage", [timed(period=8, periodUnit="h"), {"text": "daily"}, {"asNeededBoolean": True}])
@@ -121,9 +121,9 @@ def test_the_patient_may_be_named_by_an_identifier(identifier: Any, right: bool)
 
 
 def test_a_repeated_test_is_a_timing() -> None:
-    own = lab_test(POTASSIUM, repeat=timedelta(hours=6))
+    expected = lab_test(POTASSIUM, repeat=timedelta(hours=6))
     body = {"status": "active", "intent": "order", "code": concept("2823-3", LOINC)}
     right = resource("ServiceRequest", **body, occurrenceTiming={"code": {"coding": [{"code": "Q6H"}]}})
-    assert graded(due(own), right).correct
-    assert graded(due(own), resource("ServiceRequest", **body)).correct is False
+    assert graded(due(expected), right).correct
+    assert graded(due(expected), resource("ServiceRequest", **body)).correct is False
     assert graded(due(lab_test(POTASSIUM)), right).correct is False

@@ -21,9 +21,9 @@ SODIUM = Code("2951-2", LOINC, "sodium")
 EIGHT, NINE = (NOW + timedelta(hours=hours) for hours in (18, 19))
 
 
-def due(one: Order) -> Rule:
+def due(expected: Order) -> Rule:
     def rule(chart: Chart) -> Ruling:
-        return order(one)
+        return order(expected)
 
     return rule
 
@@ -62,8 +62,8 @@ def test_an_order_that_cannot_be_is_an_error(make: Any, words: str) -> None:
 
 def drug_order(value: Any, rate: Json | None = None, unit: str = "mg", **more: Any) -> Json:
     dosage = {"doseAndRate": [{"doseQuantity": {"value": value, "unit": unit}, **(rate or {})}], **more}
-    own: Json = {"status": "active", "intent": "order", "medicationCodeableConcept": concept("3407", RXNORM)}
-    return resource("MedicationRequest", **own, dosageInstruction=[dosage])
+    usual: Json = {"status": "active", "intent": "order", "medicationCodeableConcept": concept("3407", RXNORM)}
+    return resource("MedicationRequest", **usual, dosageInstruction=[dosage])
 
 
 def hours(value: float, unit: str = "h") -> Json:
@@ -79,8 +79,8 @@ def ratio(dose: float, of: str, **length: Any) -> Json:
 
 
 def service(**more: Any) -> Json:
-    own = {"status": "active", "intent": "order", "code": concept("2823-3", LOINC)}
-    return resource("ServiceRequest", **{**own, **more})
+    usual = {"status": "active", "intent": "order", "code": concept("2823-3", LOINC)}
+    return resource("ServiceRequest", **{**usual, **more})
 
 
 ARGUMENTS: list[tuple[Order, list[Json], list[Json]]] = [
@@ -159,13 +159,15 @@ ARGUMENTS: list[tuple[Order, list[Json], list[Json]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "right", "wrong"), ARGUMENTS, ids=[one.words for one, _, _ in ARGUMENTS])
-def test_an_argument_may_be_a_meaning(one: Order, right: list[Json], wrong: list[Json]) -> None:
-    checked(due(one))
+@pytest.mark.parametrize(
+    ("expected", "right", "wrong"), ARGUMENTS, ids=[expected.words for expected, _, _ in ARGUMENTS]
+)
+def test_an_argument_may_be_a_meaning(expected: Order, right: list[Json], wrong: list[Json]) -> None:
+    checked(due(expected))
     for body in right:
-        assert graded(due(one), body).correct, body
+        assert graded(due(expected), body).correct, body
     for body in wrong:
-        assert graded(due(one), body).correct is False, body
+        assert graded(due(expected), body).correct is False, body
 
 
 @pytest.mark.parametrize(
@@ -200,9 +202,9 @@ def test_many_orders_are_paired_with_their_posts() -> None:
     codes = [Code(f"{number}", LOINC) for number in range(14)]
 
     def rule(chart: Chart) -> Ruling:
-        return order(*(lab_test(one, priority="stat") for one in codes))
+        return order(*(lab_test(code, priority="stat") for code in codes))
 
-    posts = [service(code=concept(one.code, LOINC), priority="stat") for one in codes]
+    posts = [service(code=concept(code.code, LOINC), priority="stat") for code in codes]
     assert graded(rule, *reversed(posts)).correct
     assert graded(rule, *posts[1:]).reason.startswith("posts: expected 14 accepted, got 13 accepted")
     wrong = graded(rule, *reversed(posts[2:]), {**posts[1], "priority": "urgent"}, posts[0])
@@ -213,8 +215,8 @@ METFORMIN, INSULIN = ordered("metformin 500 mg", 1), ordered("insulin", 2)
 STOP = stop(Drug("6809", RXNORM, "metformin"))
 
 
-def becomes(one: Json, status: str) -> Change:
-    return Change("changed", one, {**one, "status": status})
+def becomes(before: Json, status: str) -> Change:
+    return Change("changed", before, {**before, "status": status})
 
 
 @pytest.mark.parametrize(

@@ -155,9 +155,9 @@ def test_a_fault_shows_only_units_that_are_known() -> None:
     with pytest.raises(UnitFault) as mass:
         converted({"value": 3.1, "unit": "mg/dL"}, potassium)
     assert str(mass.value) == "another unit (mg/dL: state molar_mass= in c.Lab)"
-    with pytest.raises(UnitFault) as other:
+    with pytest.raises(UnitFault) as per_kilogram:
         converted({"value": 3.1, "unit": "mEq/kg"}, potassium)
-    assert str(other.value) == "another unit (mEq/kg, wanted mmol/L)"
+    assert str(per_kilogram.value) == "another unit (mEq/kg, wanted mmol/L)"
     with pytest.raises(UnitFault) as text:
         converted({"value": 3.1, "unit": "Anna Smith"}, potassium)
     assert str(text.value) == "another unit (unknown, wanted mmol/L)"

@@ -69,12 +69,12 @@ def concept(code: str, system: str = "") -> Json:
 
 def reading(value: float, time: str = "2024-03-05T08:00:00+00:00", number: int = 1, **elements: Any) -> Json:
     """A potassium."""
-    own = {
+    usual = {
         "code": concept("2823-3", LOINC),
         "effectiveDateTime": time,
         "valueQuantity": {"value": value, "unit": "mmol/L"},
     }
-    return resource("Observation", number, **{**own, **elements})
+    return resource("Observation", number, **{**usual, **elements})
 
 
 def ordered(text: str, number: int = 1, **elements: Any) -> Json:

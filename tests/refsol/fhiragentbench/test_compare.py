@@ -20,14 +20,18 @@ def question(true_answer: str, text: str = "What was it?") -> Question:
 
 def test_no_judge_case_is_decided_wrong() -> None:
     cases = [json.loads(line) for line in read_xz(DATA / "fhiragentbench" / "judge_cases.jsonl.xz").splitlines()]
-    decisions = [(compare(question(one["true_answer"], one["question"]), one["answer"]), one) for one in cases]
-    assert [one for decision, one in decisions if decision is not None and decision != bool(one["correct"])] == []
+    decisions = [(compare(question(case["true_answer"], case["question"]), case["answer"]), case) for case in cases]
+    assert [case for decision, case in decisions if decision is not None and decision != bool(case["correct"])] == []
     assert sum(decision is not None for decision, _ in decisions) >= 28
 
 
 def test_every_true_answer_of_the_questions_is_right() -> None:
     questions = read_questions(need(SHARED / "fhiragentbench" / "questions.csv"))
-    wrong = [one.id for one in questions if compare(one, one.true_answer if one.true_ids else "None found") is not True]
+    wrong = [
+        published.id
+        for published in questions
+        if compare(published, published.true_answer if published.true_ids else "None found") is not True
+    ]
     assert wrong == []
 
 

@@ -123,7 +123,7 @@ def test_an_empty_file_holds_no_question(tmp_path: Path) -> None:
 def test_the_published_questions() -> None:
     questions = read_questions(need(SHARED / "fhiragentbench" / "questions.csv"))
     assert len(questions) == 2931
-    assert {one.family for one in questions} == set(FAMILIES)
+    assert {question.family for question in questions} == set(FAMILIES)
     empty = always_empty(questions)
     assert (len(empty), sum(empty.values())) == (6, 146)
     assert baselines(questions) == {"nop": pytest.approx(701 / 2931), "yes": pytest.approx(976 / 2931)}
@@ -153,8 +153,8 @@ def test_an_output_file_is_written_with_eleven_columns_and_read_again(tmp_path: 
         "Question: What is the gender?\nContext:\nPatient FHIR ID is p1.\nNow is 2150."
     )
     again = read_outputs(tmp_path / "out.json")
-    assert [(one.answer, one.resources, one.error, one.trace, one.usage) for one in again] == [
-        (one.answer, one.resources, one.error, one.trace, one.usage) for one in rows
+    assert [(output.answer, output.resources, output.error, output.trace, output.usage) for output in again] == [
+        (output.answer, output.resources, output.error, output.trace, output.usage) for output in rows
     ]
     assert again[0].more["true_answer"] == "[['M']]"
 

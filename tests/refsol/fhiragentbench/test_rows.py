@@ -117,10 +117,10 @@ def test_a_row_that_is_not_right_says_why(output: Output, kind: str) -> None:
 
 def test_grounded_is_right_with_all_true_ids() -> None:
     both = Output("q1", "1", {"Observation": ["b", "a"]})
-    one = Output("q1", "1", {"Observation": ["a"]})
+    half = Output("q1", "1", {"Observation": ["a"]})
     assert grade_row(question(), both, 1).grounded is True
-    assert grade_row(question(), one, 1).grounded is False
-    assert grade_row(question({}), one, 1).grounded is None
+    assert grade_row(question(), half, 1).grounded is False
+    assert grade_row(question({}), half, 1).grounded is None
     assert grade_row(question(), both, None).grounded is None
 
 
@@ -137,9 +137,9 @@ def test_figures_are_means_of_the_rows_that_count() -> None:
     assert total.recall == pytest.approx(2 / 3)
     assert total.f1 == pytest.approx(0.8)
     assert total.grounded == 1
-    assert list(grouped(parts, lambda one: one.family)) == ["demographics"]
+    assert list(grouped(parts, lambda part: part.family)) == ["demographics"]
     assert by_types(parts)["{Observation}"]["recall"] == 0.5
-    assert [one.answerable for one in parts] == [True, True, False]
+    assert [part.answerable for part in parts] == [True, True, False]
 
 
 def test_figures_of_nothing() -> None:

@@ -27,12 +27,12 @@ def lines() -> tuple[Json, ...]:
 
 def line(group: str) -> Json:
     """A copy of the first line of a group."""
-    return copy.deepcopy(next(one for one in lines() if one["group"] == group))
+    return copy.deepcopy(next(vector for vector in lines() if vector["group"] == group))
 
 
 def test_every_recorded_evaluation_is_repeated() -> None:
     assert len(lines()) == 562
-    assert [text for one in lines() if (text := difference(one)) is not None] == []
+    assert [text for vector in lines() if (text := difference(vector)) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_needs_no_package_and_says_how_many_are_equal(tmp_path: Path) -> None:
-    data = "".join(json.dumps(one) + "\n" for one in lines()[:40]).encode()
+    data = "".join(json.dumps(vector) + "\n" for vector in lines()[:40]).encode()
     (tmp_path / "v.jsonl.gz").write_bytes(gzip.compress(data))
     done = run("--vectors", str(tmp_path / "v.jsonl.gz"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "40 of 40 equal\n", "")

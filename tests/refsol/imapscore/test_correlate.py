@@ -21,7 +21,7 @@ GOOD = [0.1, 0.3, 0.2, 0.3, 0.9, 0.8] * 2
 POOR = [0.4, 0.1, 0.5, 0.2, 0.3, 0.3] * 2
 
 
-def one(name: str = "f", **metrics: list[float]) -> Table:
+def table_of(name: str = "f", **metrics: list[float]) -> Table:
     return Table(name, metrics, {"accuracy": HUMAN})
 
 
@@ -30,7 +30,7 @@ def test_coefficients_are_scipys_times_100(name: str, function: str) -> None:
     from scipy import stats  # takes two seconds, and every worker collects this file
 
     reference = getattr(stats, function)
-    found = correlate([one(good=GOOD)], "good", "accuracy", coefficients()[name], 200)
+    found = correlate([table_of(good=GOOD)], "good", "accuracy", coefficients()[name], 200)
     assert found.value == pytest.approx(100 * reference(GOOD, HUMAN).statistic)
     assert found.interval is not None
     assert -100 <= found.interval.low <= found.value <= found.interval.high <= 100
@@ -38,7 +38,7 @@ def test_coefficients_are_scipys_times_100(name: str, function: str) -> None:
 
 def test_an_average_is_the_mean_over_files() -> None:
     kendall = coefficients()["kendall"]
-    tables = [one("f", m=GOOD), one("g", m=POOR)]
+    tables = [table_of("f", m=GOOD), table_of("g", m=POOR)]
     alone = [correlate([table], "m", "accuracy", kendall, 10).value for table in tables]
     assert alone[0] is not None
     assert alone[1] is not None
@@ -47,7 +47,7 @@ def test_an_average_is_the_mean_over_files() -> None:
 
 def test_constant_scores_are_undefined_with_the_reason() -> None:
     spearman = coefficients()["spearman"]
-    constant = one(m=[1.0] * 12, good=GOOD)
+    constant = table_of(m=[1.0] * 12, good=GOOD)
     found = correlate([constant], "m", "accuracy", spearman, 10)
     assert (found.value, found.interval, found.reason) == (None, None, "m is constant (1) in f")
     assert found.n == 12
@@ -61,7 +61,7 @@ def test_constant_scores_are_undefined_with_the_reason() -> None:
 def test_below_ten_items_there_is_no_interval() -> None:
     spearman = coefficients()["spearman"]
     nine, ten = (Table("f", {"m": GOOD[:n]}, {"accuracy": HUMAN[:n]}) for n in (9, 10))
-    few, enough = (correlate([one], "m", "accuracy", spearman, 20) for one in (nine, ten))
+    few, enough = (correlate([sample], "m", "accuracy", spearman, 20) for sample in (nine, ten))
     assert (few.n, few.interval, enough.n) == (9, None, 10)
     assert enough.interval is not None
     assert few.value is not None
@@ -88,17 +88,19 @@ def test_the_average_over_human_dimensions() -> None:
 
 def test_two_metrics_on_the_same_draws() -> None:
     spearman = coefficients()["spearman"]
-    same = compare([one(a=GOOD, b=GOOD)], ("a", "b"), "accuracy", spearman, 100)
+    same = compare([table_of(a=GOOD, b=GOOD)], ("a", "b"), "accuracy", spearman, 100)
     assert same.value == 0
     assert same.interval is not None
     assert (same.interval.low, same.interval.high) == (0, 0)
-    apart = compare([one(a=GOOD, b=POOR)], ("a", "b"), "accuracy", spearman, 100)
-    values = [correlate([one(a=GOOD, b=POOR)], name, "accuracy", spearman, 10).value or math.nan for name in "ab"]
+    apart = compare([table_of(a=GOOD, b=POOR)], ("a", "b"), "accuracy", spearman, 100)
+    values = [correlate([table_of(a=GOOD, b=POOR)], name, "accuracy", spearman, 10).value or math.nan for name in "ab"]
     assert apart.value == pytest.approx(values[0] - values[1])
 
 
 def test_rows_by_file_and_on_average() -> None:
-    found = rows([one("f", a=GOOD, b=POOR), one("g", a=POOR, b=GOOD)], ["a"], ("a", "b"), coefficients()["kendall"], 10)
+    found = rows(
+        [table_of("f", a=GOOD, b=POOR), table_of("g", a=POOR, b=GOOD)], ["a"], ("a", "b"), coefficients()["kendall"], 10
+    )
     assert [(row.file, row.metric) for row in found] == [
         ("f", "a"),
         ("f", "a − b"),

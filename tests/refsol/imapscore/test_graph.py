@@ -151,14 +151,14 @@ def test_no_alike_name_is_overlooked(names: list[str], data: st.DataObject, thre
     name = data.draw(st.sampled_from(names))
     place, end = (data.draw(st.integers(0, len(name))) for _ in range(2))
     value = data.draw(st.sampled_from([name[:place] + data.draw(_letters) + name[end:], data.draw(_letters)]))
-    alike = [(-fuzz.ratio(value, other), other) for other in names if fuzz.ratio(value, other) >= threshold]
-    linker = Linker(EntityGraph([Entity(other, (other,)) for other in names]), threshold)
-    allowed = [other for _, other in sorted(alike) if not differ(value, other)]
+    alike = [(-fuzz.ratio(value, known), known) for known in names if fuzz.ratio(value, known) >= threshold]
+    linker = Linker(EntityGraph([Entity(known, (known,)) for known in names]), threshold)
+    allowed = [known for _, known in sorted(alike) if not differ(value, known)]
     assert linker.link(value) == frozenset([value] if value in names else allowed[:1])
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("stage 2", "stage 3"),
         ("stage ii", "stage iii"),
@@ -174,14 +174,14 @@ def test_no_alike_name_is_overlooked(names: list[str], data: st.DataObject, thre
         ("一度烧伤", "二度烧伤"),
     ],
 )
-def test_differences_that_matter(one: str, other: str) -> None:
-    assert differ(one, other)
-    assert differ(other, one)
+def test_differences_that_matter(first: str, second: str) -> None:
+    assert differ(first, second)
+    assert differ(second, first)
 
 
-@pytest.mark.parametrize(("one", "other"), [("crohn's disease", "crohns disease"), ("anaemia", "anemia")])
-def test_differences_that_do_not(one: str, other: str) -> None:
-    assert not differ(one, other)
+@pytest.mark.parametrize(("first", "second"), [("crohn's disease", "crohns disease"), ("anaemia", "anemia")])
+def test_differences_that_do_not(first: str, second: str) -> None:
+    assert not differ(first, second)
 
 
 def test_ancestors_stop_at_five_steps_and_before_roots() -> None:
@@ -275,9 +275,9 @@ def test_a_chain_goes_on_where_the_graph_is_silent(bundled: Graph) -> None:
         }
     )
 
-    def related(one: str, other: str) -> Relation | None:
-        pair = ValuePair("t", one, other)
-        label, response = Imap(inform=(TermValue("t", one),)), Imap(inform=(TermValue("t", other),))
+    def related(first: str, second: str) -> Relation | None:
+        pair = ValuePair("t", first, second)
+        label, response = Imap(inform=(TermValue("t", first),)), Imap(inform=(TermValue("t", second),))
         return find_relations(label, response, [bundled, recorded]).get(pair)
 
     assert related("penicillin", "antibiotics") is Relation.BELONGING

@@ -24,7 +24,7 @@ def test_the_most_frequent_value_of_the_other_labels_is_the_response() -> None:
 
 
 def test_trials_of_an_item_count_once_and_nothing_is_zero() -> None:
-    one = item("a", ("test", "x"))
-    assert majority_scores([one, one]) == [0, 0], "the other trial's label is the item's own"
-    assert majority_scores([one, item("b", ("test", "x"), terms=("diet",))]) == [2, 0], "a term that is not asked for"
+    trial = item("a", ("test", "x"))
+    assert majority_scores([trial, trial]) == [0, 0], "the other trial's label is the item's own"
+    assert majority_scores([trial, item("b", ("test", "x"), terms=("diet",))]) == [2, 0], "a term that is not asked for"
     assert majority_scores([]) == []

@@ -239,12 +239,12 @@ def test_votes_on_imaps() -> None:
 
 
 def test_votes_on_relations() -> None:
-    pair, other = ValuePair("d", "flu", "cold"), ValuePair("d", "flu", "fever")
+    pair, second_pair = ValuePair("d", "flu", "cold"), ValuePair("d", "flu", "fever")
     samples = [
-        {pair: Relation.BELONGING, other: Relation.EXACT},
-        {pair: Relation.BELONGING, other: Relation.CONTAINMENT},
+        {pair: Relation.BELONGING, second_pair: Relation.EXACT},
+        {pair: Relation.BELONGING, second_pair: Relation.CONTAINMENT},
         {pair: Relation.UNMATCHED},
     ]
     assert agreed_relations(samples, 2) == {pair: Relation.BELONGING}
     assert agreed_relations(samples, 3) == {}
-    assert agreed_relations(samples, 1)[other] is Relation.EXACT
+    assert agreed_relations(samples, 1)[second_pair] is Relation.EXACT

@@ -142,7 +142,7 @@ def graded(run: RecordedRun, tasks: Sequence[Mapping[str, Any]], ehr: Any) -> di
     for item in run.items:
         episode = run.episodes.get(item.task_id)
         status, transcript = (episode.status, episode.transcript) if episode else (None, ())
-        history = [HistoryMessage(one.role, one.content) for one in item.post_history]
+        history = [HistoryMessage(message.role, message.content) for message in item.post_history]
         verdict = grade_item(known[item.task_id], item.answer, history, ehr, episode=episode)
         found[item.task_id] = verdict, failure_of(verdict, item.answer, status, transcript, history)
     return found

@@ -33,7 +33,7 @@ def test_constant_gives_the_most_frequent_right_answer_of_each_type() -> None:
         *({"id": f"{kind}_1", "eval_MRN": MRN} for kind in ("task2", "task3", "task5")),
     ]
     constant = baselines(tasks, MadeUpEhr()).behaviours("constant")
-    assert {kind: one.answer for kind, one in constant.items()} == {
+    assert {kind: behaviour.answer for kind, behaviour in constant.items()} == {
         "task1": f'["{MRN}"]',
         "task2": "[60]",
         "task3": "[]",
@@ -47,8 +47,11 @@ def test_blind_guesses_a_dose() -> None:
     low = MadeUpEhr({**lab("MG", (RECENT, 1.2)).readings, **lab("K", (RECENT, 3.1)).readings})
     found = baselines(tasks, low)
     quantities = [
-        json.loads(one.orders[0])["dosageInstruction"][0]["doseAndRate"][0]
-        for one in found.behaviours("blind").values()
+        json.loads(behaviour.orders[0])["dosageInstruction"][0]["doseAndRate"][0]
+        for behaviour in found.behaviours("blind").values()
     ]
-    assert [one["doseQuantity"] for one in quantities] == [{"value": 2, "unit": "g"}, {"value": 40, "unit": "mEq"}]
+    assert [quantity["doseQuantity"] for quantity in quantities] == [
+        {"value": 2, "unit": "g"},
+        {"value": 40, "unit": "mEq"},
+    ]
     assert all(found.outcomes(task["id"])["blind"] for task in tasks)

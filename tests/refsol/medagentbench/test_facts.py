@@ -53,10 +53,10 @@ def test_a_file_is_searched_as_a_server_would(tmp_path: Path) -> None:
         {"resourceType": "Observation", "code": {"coding": {"code": "MG"}}, "subject": "x"},
         {"resourceType": "Encounter"},
     )
-    assert [one["birthDate"] for one in ehr.search("Patient", identifier=MRN)] == ["1963-11-13", "2000-01-01"]
+    assert [patient["birthDate"] for patient in ehr.search("Patient", identifier=MRN)] == ["1963-11-13", "2000-01-01"]
     assert list(ehr.search("Patient", identifier="1")) == []
     found = ehr.search("Observation", patient=MRN, code="MG")
-    assert [one.get("effectiveDateTime") for one in found] == ["2023-01-02", "2023-01-01", None]
+    assert [reading.get("effectiveDateTime") for reading in found] == ["2023-01-02", "2023-01-01", None]
     assert list(ehr.search("Observation", patient=MRN, code="GLU")) == []
 
 

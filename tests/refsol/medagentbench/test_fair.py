@@ -165,7 +165,8 @@ def test_both_readings_of_the_window_are_fair() -> None:
 
 def episode(*created: dict[str, Any] | None, status: str = "completed") -> RecordedEpisode:
     stored = tuple(
-        Created(f"http://localhost:8080/fhir/{(one or {}).get('resourceType', 'X')}", one) for one in created
+        Created(f"http://localhost:8080/fhir/{(resource or {}).get('resourceType', 'X')}", resource)
+        for resource in created
     )
     return RecordedEpisode("task", 1, status, stored)
 

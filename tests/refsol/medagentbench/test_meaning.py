@@ -62,8 +62,8 @@ def coding(system: str, code: str, display: str = "") -> Json:
 def coded(place: str, *more: Json, text: str = "", before: bool = False) -> Json:
     """The code of an order with further codings and a text."""
     name = DRUG if place in DRUGS else "code"
-    own = RIGHT[place][name]["coding"]
-    concept = {"coding": [*more, *own] if before else [*own, *more]}
+    codings = RIGHT[place][name]["coding"]
+    concept = {"coding": [*more, *codings] if before else [*codings, *more]}
     return {name: {**concept, "text": text} if text else concept}
 
 

@@ -48,7 +48,7 @@ def test_only_what_can_decide_is_recorded(tmp_path: Path) -> None:
 
     def times(source: Source) -> list[Any]:
         read = written(tmp_path / "reads.jsonl", [task], source).search("Observation", patient=MRN, code="GLU")
-        return [one.get("effectiveDateTime") for one in read]
+        return [reading.get("effectiveDateTime") for reading in read]
 
     assert times(lab("GLU", (old, 1), ("2019-01-01T00:00:00Z", 2), (recent, 3), (later, 4))) == [recent, later]
     assert times(lab("GLU", (old, 1), (None, 2))) == [old, None], "what cannot be read decides too"

@@ -51,18 +51,20 @@ PIECES = (
 def comparable(task: str, answer: Any) -> Any:
     """An answer without what is documented to differ: CHIP-CDN's order, and triples that are not three texts."""
     if task == "CHIP-CDN":
-        return Counter(json.dumps(one, ensure_ascii=False) for one in answer)
+        return Counter(json.dumps(term, ensure_ascii=False) for term in answer)
     if task != "Text2DT":
         return answer
-    return [{**node, "triples": [one for one in _listed(node["triples"]) if _is_triple(one)]} for node in answer]
+    return [
+        {**node, "triples": [triple for triple in _listed(node["triples"]) if _is_triple(triple)]} for node in answer
+    ]
 
 
 def _listed(triples: Any) -> list[Any]:
     return triples if isinstance(triples, list) else []
 
 
-def _is_triple(one: Any) -> bool:
-    return isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one)
+def _is_triple(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(isinstance(part, str) for part in value)
 
 
 def test_the_published_18_task_parser_gives_the_same() -> None:

@@ -171,9 +171,9 @@ targets = st.lists(marks | st.text(max_size=4), max_size=30).map("".join)
 
 @given(task=st.sampled_from(list(PARSERS)), target=targets, choices=st.lists(st.text(max_size=3) | marks, max_size=4))
 def test_any_text_parses_and_survives_the_file(task: str, target: str, choices: list[str]) -> None:
-    one = line(task, target=target, answer_choices=choices)
-    structured, problems = parse_predictions(json.dumps(one).encode())
-    encodable = _encodable(one)
+    sample = line(task, target=target, answer_choices=choices)
+    structured, problems = parse_predictions(json.dumps(sample).encode())
+    encodable = _encodable(sample)
     assert is_fatal(problems) != encodable
     if encodable:
         answer = structured[task][0]["answer"]
@@ -188,9 +188,9 @@ def test_any_bytes_give_problems_or_answers(data: bytes) -> None:
     assert any(structured.values()) or is_fatal(problems)
 
 
-def _encodable(one: dict[str, Any]) -> bool:
+def _encodable(sample: dict[str, Any]) -> bool:
     try:
-        json.dumps(one, ensure_ascii=False).encode()
+        json.dumps(sample, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True

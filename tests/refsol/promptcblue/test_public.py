@@ -65,8 +65,8 @@ def test_what_differs_between_the_editions() -> None:
     assert parse_answer("CHIP-MDCFNPC", target, ["有"], PUBLIC) == [{"entity": "咳嗽", "attr": "不标注"}]
     assert parse_answer("CHIP-MDCFNPC", target, ["有"])[0]["attr"].startswith("无实际意义")
     half = "实体如下\n疾病实体：甲,乙"
-    assert [one["entity"] for one in parse_answer("CMeEE-V2", half, ["疾病"], PUBLIC)] == ["甲,乙"]
-    assert [one["entity"] for one in parse_answer("CMeEE-V2", half, ["疾病"])] == ["甲", "乙"]
+    assert [item["entity"] for item in parse_answer("CMeEE-V2", half, ["疾病"], PUBLIC)] == ["甲,乙"]
+    assert [item["entity"] for item in parse_answer("CMeEE-V2", half, ["疾病"])] == ["甲", "乙"]
 
 
 def test_the_edition_is_recognised_by_its_tasks() -> None:

@@ -37,11 +37,11 @@ def slow_tokens(text: str) -> list[str]:
 
 def table_lcs(first: str, second: str) -> int:
     row = [0] * (len(second) + 1)
-    for one in first:
+    for left in first:
         above = row
         row = [0]
-        for index, other in enumerate(second):
-            row.append(above[index] + 1 if one == other else max(row[index], above[index + 1]))
+        for index, right in enumerate(second):
+            row.append(above[index] + 1 if left == right else max(row[index], above[index + 1]))
     return row[-1]
 
 

@@ -143,10 +143,10 @@ def test_every_task_has_its_number_of_samples_and_an_interval() -> None:
     scores = score(value("gold.json"), value("structured.json"))
     intervals = scores.intervals(draws=200)
     assert list(intervals) == [*(task.name for task in TASKS), "score"]
-    for one in scores.tasks:
-        assert one.samples == 80
-        assert one.main is not None
-        assert intervals[one.task.name].low < one.main < intervals[one.task.name].high
+    for scored in scores.tasks:
+        assert scored.samples == 80
+        assert scored.main is not None
+        assert intervals[scored.task.name].low < scored.main < intervals[scored.task.name].high
     assert intervals["score"].low < scores.overall < intervals["score"].high
     widths = [interval.high - interval.low for interval in intervals.values()]
     assert widths[-1] == min(widths)
@@ -155,8 +155,8 @@ def test_every_task_has_its_number_of_samples_and_an_interval() -> None:
 
 def test_what_is_all_right_has_no_spread() -> None:
     gold = value("gold.json")
-    for one in score(gold, gold).intervals(draws=5).values():
-        assert (one.low, one.high) == pytest.approx((1, 1), abs=1e-7)
+    for interval in score(gold, gold).intervals(draws=5).values():
+        assert (interval.low, interval.high) == pytest.approx((1, 1), abs=1e-7)
 
 
 @pytest.mark.parametrize(

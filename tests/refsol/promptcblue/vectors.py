@@ -29,4 +29,4 @@ def line(task: str = "MedDG", **changes: Any) -> dict[str, Any]:
 
 
 def jsonl(*lines: dict[str, Any]) -> bytes:
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines).encode()
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines).encode()

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 def outcomes(tasks: list[Json], chart: list[Json], rules: RuleName = "official") -> dict[str, dict[str, bool | None]]:
     """By baseline, whether it is right in each task."""
     found = baselines(tasks, Resources(chart), clock=CLOCK, rules=rules)
-    return {name: {one["id"]: found.outcomes(one["id"])[name] for one in tasks} for name in BASELINES}
+    return {name: {entry["id"]: found.outcomes(entry["id"])[name] for entry in tasks} for name in BASELINES}
 
 
 @pytest.mark.parametrize("rules", ["official", "fair"])

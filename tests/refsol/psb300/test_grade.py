@@ -171,13 +171,13 @@ def test_no_chart_and_no_reply_raises(kind: int, payload: Any, extra: dict[str, 
 class TestFacts:
     def test_resources_come_in_stored_order_whatever_the_codes(self) -> None:
         facts = Resources([procedure("B", 1, "1"), procedure("A", 2, "2"), procedure("B", 3, "3"), resource("Patient")])
-        assert [one["id"] for one in facts.search("Procedure", patient=MRN, code="A,B")] == ["1", "2", "3"]
-        assert [one["id"] for one in facts.search("Procedure", patient=MRN, code="B")] == ["1", "3"]
+        assert [match["id"] for match in facts.search("Procedure", patient=MRN, code="A,B")] == ["1", "2", "3"]
+        assert [match["id"] for match in facts.search("Procedure", patient=MRN, code="B")] == ["1", "3"]
         assert facts.search("Procedure", patient="S0000000") == []
 
     def test_status_is_compared(self) -> None:
         facts = Resources([medication("a", "1"), medication("b", "2", status="stopped")])
-        assert [one["id"] for one in facts.search("MedicationRequest", patient=MRN, status="stopped")] == ["2"]
+        assert [match["id"] for match in facts.search("MedicationRequest", patient=MRN, status="stopped")] == ["2"]
 
     def test_a_server_is_asked_once_a_search(self) -> None:
         asked = []
@@ -206,4 +206,4 @@ def test_every_type_is_evaluated_on_an_empty_chart() -> None:
 
 
 def test_every_type_has_a_name_in_words() -> None:
-    assert len({one.title for one in TYPES.values()}) == 10
+    assert len({kind.title for kind in TYPES.values()}) == 10

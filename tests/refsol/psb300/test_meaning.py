@@ -89,7 +89,7 @@ BASES: dict[int, list[Json]] = {
     9: [service("90686")],
 }
 WRONG: list[tuple[int, list[Json], str]] = [
-    *((kind, [{**one, **change}, *rest], "") for kind, (one, *rest) in BASES.items() for change in CHANGES),
+    *((kind, [{**first, **change}, *rest], "") for kind, (first, *rest) in BASES.items() for change in CHANGES),
     (1, [{**CT, "code": {"coding": [{"code": "74177"}], "text": "CT head"}}], "code"),
     (1, [{**CT, "occurrenceDateTime": "2030-01-01"}], "occurrence"),
     (2, [drug("heparin", dose(50000, "units"))], ""),

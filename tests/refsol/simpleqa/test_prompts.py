@@ -118,5 +118,5 @@ def test_how_values_go_in_that_hold_placeholders(tmp_path: Path, insert: str, fi
     text = f'labels = "letters"\ninsert = "{insert}"\nuser = "Q {{question}} G {{gold}} R {{reply}}"\n'
     prompt = judge_prompt(_file(tmp_path, text))
     assert prompt.fill("{gold} {prediction}", "{reply}", "{question}") == filled
-    others = {judge_prompt(_file(tmp_path, text.replace(insert, other))).digest for other in ("escaped", "formatted")}
+    others = {judge_prompt(_file(tmp_path, text.replace(insert, mode))).digest for mode in ("escaped", "formatted")}
     assert prompt.digest not in others

@@ -41,25 +41,25 @@ class Hospital:
 
     def charts(self) -> list[str]:
         """The searches of patients' charts that were sent."""
-        return [one for one in self.requests if "patient=" in one]
+        return [request for request in self.requests if "patient=" in request]
 
 
 @contextmanager
 def opened(charts: Iterator[dict[str, Any]]) -> Iterator[Hospital]:
     server = Server.open(None)
-    server.load([json.dumps(one) for one in charts])
+    server.load([json.dumps(resource) for resource in charts])
     app, hospital = create_app(server), Hospital("", server)
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         target = unquote(f"{scope['path']}?{scope['query_string'].decode()}").removeprefix("/fhir")
         hospital.requests.append(f"{scope['method']} {target}")
         sent = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
-        own = hospital.answer(target) if sent in hospital.tokens else (401, b"{}")
-        if own is None:
+        reply = hospital.answer(target) if sent in hospital.tokens else (401, b"{}")
+        if reply is None:
             await app(scope, receive, send)
             return
-        await send({"type": "http.response.start", "status": own[0], "headers": []})
-        await send({"type": "http.response.body", "body": own[1]})
+        await send({"type": "http.response.start", "status": reply[0], "headers": []})
+        await send({"type": "http.response.body", "body": reply[1]})
 
     with serving(guarded) as url:
         hospital.url = f"{url}/fhir"
@@ -98,7 +98,7 @@ def tasks(folder: Path) -> list[dict[str, Any]]:
 def changed(hospital: Hospital, patient: str) -> None:
     """The hospital corrects all of a patient's readings and drugs."""
     for line in hospital.lines:
-        one = json.loads(line)
-        if one["resourceType"] == "Observation" and one["subject"]["reference"] == f"Patient/{patient}":
-            one["valueQuantity"]["value"] += 40
-            hospital.server.load([json.dumps(one)])
+        resource = json.loads(line)
+        if resource["resourceType"] == "Observation" and resource["subject"]["reference"] == f"Patient/{patient}":
+            resource["valueQuantity"]["value"] += 40
+            hospital.server.load([json.dumps(resource)])

@@ -94,11 +94,11 @@ class Ward:
     def __init__(self, folder: Path) -> None:
         self.folder, self.code, self.patients = folder, folder / "ward9.py", folder / "patients.ndjson"
         self.code.write_text(SOURCE, "utf-8")
-        self.patients.write_text("".join(f"{json.dumps(one)}\n" for one in resources()), "utf-8")
+        self.patients.write_text("".join(f"{json.dumps(resource)}\n" for resource in resources()), "utf-8")
 
     def run(self, *words: object) -> Json:
-        own = ("run", self.code, "--agent", "reference", "--ehr", self.patients, "--results-dir", self.folder)
-        ran = medagent(*own, "--quiet", "--json", *words)
+        arguments = ("run", self.code, "--agent", "reference", "--ehr", self.patients, "--results-dir", self.folder)
+        ran = medagent(*arguments, "--quiet", "--json", *words)
         assert ran.out, ran.err
         report: Json = json.loads(ran.out)
         return report
@@ -106,7 +106,9 @@ class Ward:
     def scored(self, kind: str, *messages: str) -> Any:
         """The score of an episode about patient K7, whose potassium is 5.95, in which an agent sends these messages."""
         words = self.run("--writes", "execute", "--overwrite")
-        item = next(one["item"] for one in words["items"] if one["item"].startswith(f"{kind}_") and self.is_k7(one))
+        item = next(
+            result["item"] for result in words["items"] if result["item"].startswith(f"{kind}_") and self.is_k7(result)
+        )
         with episode(item, benchmark=str(self.code), ehr=self.patients, writes="execute") as acting:
             acting.reset()
             reads = [f"GET {BASE}/{kind}?patient=K7" for kind in ("Observation", "MedicationRequest", "ServiceRequest")]
@@ -114,8 +116,8 @@ class Ward:
                 acting.act(message)
             return acting.verdict()
 
-    def is_k7(self, one: Json) -> bool:
-        return "5.95" in one["because"]
+    def is_k7(self, result: Json) -> bool:
+        return "5.95" in result["because"]
 
 
 @pytest.fixture
@@ -219,11 +221,11 @@ def test_only_the_due_changes_may_be_made(ward: Ward, more: str, words: str) -> 
 @pytest.mark.parametrize("protocol", ["text", "code"])
 def test_the_reference_agent_makes_the_changes(ward: Ward, protocol: str) -> None:
     report = ward.run("--writes", "execute", "--protocol", protocol)
-    assert [one["reason"] for one in report["items"] if not one["correct"]] == []
+    assert [result["reason"] for result in report["items"] if not result["correct"]] == []
     assert len(report["items"]) == 16
     folder = ward.folder / Path(report["folder"]).name
-    one = next(one["item"] for one in report["items"] if ward.is_k7(one))
-    shown = medagent("show", folder, one, "--benchmark", ward.code).out
+    item = next(result["item"] for result in report["items"] if ward.is_k7(result))
+    shown = medagent("show", folder, item, "--benchmark", ward.code).out
     assert (
         "MedicationRequest m7  status active → on-hold" in " ".join(shown.split()) or "status active → on-hold" in shown
     )
@@ -233,7 +235,7 @@ def test_the_reference_agent_makes_the_changes(ward: Ward, protocol: str) -> Non
 def test_acknowledged_writes_leave_the_changes_unknown(ward: Ward) -> None:
     report = ward.run("--writes", "ack")
     assert report["overall"]["n"] == 4, "hold_at_least demands no changes of those"
-    reasons = {one["reason"] for one in report["items"] if one["correct"] is None}
+    reasons = {result["reason"] for result in report["items"] if result["correct"] is None}
     assert reasons == {"the data, not the agent: the changes of the chart are not known: run with --writes execute"}
 
 

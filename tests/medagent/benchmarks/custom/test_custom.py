@@ -85,7 +85,7 @@ def test_the_reference_agent_reads_whole_resources_by_programs(ward: Ward) -> No
     drug |= {"status": "active", "medicationCodeableConcept": {"text": "gentamicin 80 mg"}}
     more = [{**drug, "priority": "urgent", "note": [{"text": "“é” ⟦1⟧"}]}, drug, {**drug, "priority": "stat"}]
     with ward.patients.open("a", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps({**one, 'id': f'x{place}'})}\n" for place, one in enumerate(more))
+        file.writelines(f"{json.dumps({**order, 'id': f'x{place}'})}\n" for place, order in enumerate(more))
     ward.code.write_text(WHOLE, "utf-8")
     assert rates(ward.run("reference", "--protocol", "code"))["overall"] == (10, 10)
 
@@ -112,7 +112,10 @@ def solutions(ward: Ward) -> dict[str, list[str]]:
     """The messages of the reference agent, by item."""
     folder = ward.folder_of(ward.run("reference"))
     rows = map(json.loads, (folder / "episodes.jsonl").read_text("utf-8").splitlines())
-    return {row["task_id"]: [one["content"] for one in row["transcript"] if one["role"] == "agent"] for row in rows}
+    return {
+        row["task_id"]: [message["content"] for message in row["transcript"] if message["role"] == "agent"]
+        for row in rows
+    }
 
 
 def scored(ward: Ward, item: str, messages: list[str], **options: Any) -> Any:
@@ -185,21 +188,27 @@ def test_a_wrong_answer_and_an_order_that_is_not_due_are_wrong(ward: Ward) -> No
 
 
 def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
-    item, texts = next(one for one in solutions(ward).items() if one[0].startswith("stop_gentamicin") and posts(one[1]))
+    item, texts = next(
+        solution
+        for solution in solutions(ward).items()
+        if solution[0].startswith("stop_gentamicin") and posts(solution[1])
+    )
     [place] = posts(texts)
     patient = json.loads(texts[place].partition("\n")[2])["subject"]["reference"].removeprefix("Patient/W")
-    drug = next(one for one in resources() if one["id"] == f"m{patient}")
+    drug = next(resource for resource in resources() if resource["id"] == f"m{patient}")
     ended = f"PUT http://localhost:8080/fhir/MedicationRequest/m{patient}\n{json.dumps({**drug, 'status': 'stopped'})}"
     assert scored(ward, item, [*texts[:place], ended, texts[-1]], writes="execute").correct
     assert not scored(ward, item, [*texts[:place], texts[-1]], writes="execute").correct
-    other, idle = next(
-        one for one in solutions(ward).items() if one[0].startswith("stop_gentamicin") and len(one[1]) == 3
+    idle_item, idle = next(
+        solution
+        for solution in solutions(ward).items()
+        if solution[0].startswith("stop_gentamicin") and len(solution[1]) == 3
     )
-    assert scored(ward, other, idle, writes="execute").correct, "gentamicin is active, and nothing is due"
+    assert scored(ward, idle_item, idle, writes="execute").correct, "gentamicin is active, and nothing is due"
     patient = idle[1].partition("patient=W")[2].partition("&")[0]
     body = json.dumps([{"op": "replace", "path": "/status", "value": "stopped"}])
     stopped = f"PATCH http://localhost:8080/fhir/MedicationRequest/m{patient}\n{body}"
-    score = scored(ward, other, [*idle[:-1], stopped, idle[-1]], writes="execute")
+    score = scored(ward, idle_item, [*idle[:-1], stopped, idle[-1]], writes="execute")
     assert (score.correct, score.kind) == (False, "order-not-due")
     assert "status active → stopped, where nothing else was due" in score.reason
 
@@ -242,12 +251,12 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     assert medagent("report", second, *code, "--output", page).code == 0
     blocks = items(page)[f"{low}.1"][1]
     index = unpacked(page)[0]
-    types = next(one for one in index["runs"][0]["panels"] if one.get("title") == "By task type")
+    types = next(panel for panel in index["runs"][0]["panels"] if panel.get("title") == "By task type")
     assert {line[0] for line in types["lines"]} == nop["group_names"].keys() == index["groups"].keys()
     drawn = block(blocks, "chart")
     assert (drawn["title"][:15], drawn["unit"], len(drawn["readings"])) == ("sodium (2951-2)", "mmol/L", 2)
     placed = block(blocks, "orders")["orders"]
-    assert [(one["title"], one["is_placed"], one["is_due"]) for one in placed] == [
+    assert [(order["title"], order["is_placed"], order["is_due"]) for order in placed] == [
         ("MedicationRequest", True, True),
         ("ServiceRequest", True, True),
     ]
@@ -292,8 +301,8 @@ def test_a_set_has_patients_and_no_code(ward: Ward) -> None:
     assert "sodium_again: patients: 5 below 130, 1 no sodium, 6 not below 130\n" in ran.out
     assert "seed" not in ran.out, "the patients are the user's own"
     folder = ward.folder / "set"
-    assert {one.name for one in folder.iterdir()} == {"dataset.json", "hospital.ndjson", "reads.jsonl", "tasks.jsonl"}
-    assert "ward3" not in "".join(one.read_text("utf-8") for one in folder.iterdir())
+    assert {file.name for file in folder.iterdir()} == {"dataset.json", "hospital.ndjson", "reads.jsonl", "tasks.jsonl"}
+    assert "ward3" not in "".join(file.read_text("utf-8") for file in folder.iterdir())
     run = medagent(
         *("run", ward.code, "--dataset", folder, "--agent", "reference", "--json", "--quiet", "--results-dir", "made"),
     )
@@ -331,7 +340,9 @@ def test_the_number_of_patients_is_that_of_the_file(ward: Ward, tmp_path: Path) 
     ran = made(ward, "--patients", 5)
     assert (ran.code, ran.err) == (1, "medagent: --patients and --ehr exclude each other: leave one of them out\n")
     lines = ward.patients.read_text("utf-8").splitlines(keepends=True)
-    (tmp_path / "one.ndjson").write_text("".join(one for one in lines if re.search(r'"(Patient/)?W1"', one)), "utf-8")
+    (tmp_path / "one.ndjson").write_text(
+        "".join(line for line in lines if re.search(r'"(Patient/)?W1"', line)), "utf-8"
+    )
     words = ("--from", ward.code, "--ehr", tmp_path / "one.ndjson", "--per-type", 2)
     ran = medagent("data", "new", tmp_path / "set", *words)
     assert ran.code == 0, ran.err
@@ -374,7 +385,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "words"), [(old, *one) for old, some in FAULTS.items() for one in some])
+@pytest.mark.parametrize(("old", "new", "words"), [(old, *fault) for old, faults in FAULTS.items() for fault in faults])
 def test_a_fault_in_a_file_is_one_line_with_its_place(ward: Ward, old: str, new: str, words: str) -> None:
     source = ward.code.read_text("utf-8").replace(old, new, 1)
     ward.code.write_text(source, "utf-8")

@@ -76,13 +76,13 @@ def test_from_a_server_to_a_comparison_of_two_agents(hospital: Hospital) -> None
     assert "sodium_again: 4 tasks from 12 of 12 patients\n" in ran.out
     assert "12 of 12 patients" in ran.err
     assert "which only you can read (mode 0600)" in ran.out
-    asked = {one.partition("=")[0].partition("?")[0] for one in hospital.charts()}
+    asked = {request.partition("=")[0].partition("?")[0] for request in hospital.charts()}
     assert asked == {"GET /Observation", "GET /MedicationRequest", "GET /Procedure"}
     folder = Path("ward")
     assert sorted(path.name for path in folder.iterdir()) == ["dataset.json", "reads.jsonl", "tasks.jsonl"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
     stored = {json.loads(line)["search"] for line in (folder / "reads.jsonl").read_text().splitlines()}
-    sampled = {one["patient"] for one in tasks(folder)}
+    sampled = {task["patient"] for task in tasks(folder)}
     assert {search.partition("patient=")[2].partition("&")[0] for search in stored} == sampled
 
     document = report(run(hospital, "reference", "--quiet", "--json"))
@@ -90,7 +90,7 @@ def test_from_a_server_to_a_comparison_of_two_agents(hospital: Hospital) -> None
     nothing, constant = (report(run(hospital, agent, "--quiet", "--json")) for agent in ("nop", "constant"))
     assert overall(nothing)[0] < 12
     assert overall(constant)[0] >= overall(nothing)[0]
-    assert all(one.startswith("GET ") for one in hospital.requests)
+    assert all(request.startswith("GET ") for request in hospital.requests)
     assert hospital.lines == before
 
     first, second = document["folder"], nothing["folder"]
@@ -109,18 +109,18 @@ def test_the_patients_are_those_of_a_file_or_of_a_group(hospital: Hospital) -> N
     Path("ids.txt").write_text("W3\n\nW4\nW12\n")
     ran = new(hospital, "--per-type", 2, "--patient-ids", "ids.txt", folder="named")
     assert ran.code == 0, ran.err
-    assert {one["patient"] for one in tasks(Path("named"))} == {"W3", "W4"}, "W12 is dead"
+    assert {task["patient"] for task in tasks(Path("named"))} == {"W3", "W4"}, "W12 is dead"
     Path("ids.txt").write_text("W3\n")
     ran = new(hospital, "--per-type", 2, "--patient-ids", "ids.txt", folder="alone")
     assert ran.code == 0, ran.err
-    assert {one["patient"] for one in tasks(Path("alone"))} == {"W3"}
+    assert {task["patient"] for task in tasks(Path("alone"))} == {"W3"}
     ran = new(hospital, "--per-type", 2, "--group", "ward", folder="grouped")
     assert ran.code == 0, ran.err
-    assert {one["patient"] for one in tasks(Path("grouped"))} == {"W1", "W3"}, "W2 has left the ward, W12 is dead"
+    assert {task["patient"] for task in tasks(Path("grouped"))} == {"W1", "W3"}, "W2 has left the ward, W12 is dead"
     ran = new(hospital, "--per-type", 2, "--patients", 5, folder="first")
     assert ran.code == 0, ran.err
     assert "12 of 12" not in ran.err
-    assert {one["patient"] for one in tasks(Path("first"))} <= {"W0", "W1", "W2", "W3", "W4"}
+    assert {task["patient"] for task in tasks(Path("first"))} <= {"W0", "W1", "W2", "W3", "W4"}
 
 
 def test_texts_show_the_identifier_of_a_system(hospital: Hospital) -> None:
@@ -140,14 +140,14 @@ def test_texts_show_the_identifier_of_a_system(hospital: Hospital) -> None:
 
 def test_an_item_whose_chart_has_changed_is_not_graded(hospital: Hospital) -> None:
     folder = made(hospital)
-    low = next(one for one in tasks(folder) if one["type"] == "sodium_again")
+    low = next(task for task in tasks(folder) if task["type"] == "sodium_again")
     changed(hospital, low["patient"])
     ran = run(hospital, "reference", "--quiet")
     assert ran.code == 2, "not every item could be graded"
     assert "chart changed; not graded" in ran.out
     done = Path("results/ward3_r1_reference")
     assert "chart changed" in command("show", done, low["id"], "--benchmark", "ward3.py").out
-    touched = {one["id"] for one in tasks(folder) if one["patient"] == low["patient"]}
+    touched = {task["id"] for task in tasks(folder) if task["patient"] == low["patient"]}
     rows = map(json.loads, (done / "episodes.jsonl").read_text().splitlines())
     statuses = {row["task_id"]: (row["status"], len(row.get("transcript", []))) for row in rows}
     assert statuses.pop(low["id"]) == ("chart_changed", 0), "the agent did not act"
@@ -155,7 +155,7 @@ def test_an_item_whose_chart_has_changed_is_not_graded(hospital: Hospital) -> No
 
 
 def test_a_chart_that_changes_during_an_episode_is_seen_at_its_end(hospital: Hospital) -> None:
-    low = next(one for one in tasks(made(hospital)) if one["type"] == "sodium_again")
+    low = next(task for task in tasks(made(hospital)) if task["type"] == "sodium_again")
     before, messages = len(hospital.requests), list[int]()
 
     def reply(_: Any) -> str:
@@ -169,11 +169,11 @@ def test_a_chart_that_changes_during_an_episode_is_seen_at_its_end(hospital: Hos
     (row,) = map(json.loads, (Path(report(ran)["folder"]) / "episodes.jsonl").read_text().splitlines())
     assert (row["status"], len(row["transcript"])) == ("chart_changed", 2)
     assert row["error"] == "chart changed: the rule gives another ruling than when the set was made"
-    assert len([one for one in hospital.requests[before:] if "patient=" in one]) == 2
+    assert len([request for request in hospital.requests[before:] if "patient=" in request]) == 2
 
 
 def test_an_episode_of_a_program_ends_with_the_same_error(hospital: Hospital) -> None:
-    low = next(one for one in tasks(made(hospital)) if one["type"] == "sodium_again")
+    low = next(task for task in tasks(made(hospital)) if task["type"] == "sodium_again")
     options: dict[str, Any] = {"dataset": Path("ward"), "fhir": hospital.url, "send_patient_data": ["here"]}
 
     async def play() -> None:
@@ -211,13 +211,13 @@ def test_an_interrupted_command_continues_without_reading_again(hospital: Hospit
         file.write('{"search": "Observation?pat')  # a line that a kill left incomplete
     hospital.answer = lambda _: None
     hospital.requests.clear()
-    other = new(hospital, *FEW, "--now", "2024-06-01T00:00:00Z")
-    assert other.code == 1
-    assert "contains a part of a set of another server or time" in other.err
+    refused = new(hospital, *FEW, "--now", "2024-06-01T00:00:00Z")
+    assert refused.code == 1
+    assert "contains a part of a set of another server or time" in refused.err
     ran = new(hospital, *FEW)
     assert ran.code == 0, ran.err
     assert f"continued with {len(before)} searches" in ran.err
-    again = {one.removeprefix("GET /").partition("&_count")[0] for one in hospital.charts()}
+    again = {request.removeprefix("GET /").partition("&_count")[0] for request in hospital.charts()}
     assert not again & before
     assert len(again | before) == 12 * 4
     assert overall(report(run(hospital, "reference", "--quiet", "--json"))) == (12, 12)
@@ -316,7 +316,7 @@ FAULTS: list[tuple[str, Answer, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "answer", "problem"), FAULTS, ids=[one[0] for one in FAULTS])
+@pytest.mark.parametrize(("name", "answer", "problem"), FAULTS, ids=[fault[0] for fault in FAULTS])
 def test_a_server_with_a_fault_gets_one_line_and_nothing_is_lost(
     hospital: Hospital, name: str, answer: Answer, problem: str
 ) -> None:

@@ -65,7 +65,7 @@ def marks(*texts: str) -> list[str]:
 
 def unmarked(*commands: Ran) -> None:
     """Nothing that the commands printed is of a chart."""
-    assert [marks(one.out, one.err) for one in commands] == [[]] * len(commands)
+    assert [marks(result.out, result.err) for result in commands] == [[]] * len(commands)
 
 
 def private(*folders: str | Path) -> None:
@@ -123,13 +123,13 @@ def test_what_is_written_or_printed_has_scores_only(hospital: Hospital) -> None:
             run(hospital, "reference", "--round", "one", "--report", "live.html"),
         ]
         assert marks(json.dumps([call.body for call in model.calls])) == [MARKED, VALUES[0], VALUES[1], VALUES[3]]
-    assert [one.code for one in ran] == [0] * 3, ran
+    assert [result.code for result in ran] == [0] * 3, ran
     unmarked(*ran)
     folders = [f"results/ward3_one_{name}" for name in ("m", "nop", "reference")]
     assert marks(Path(folders[0], "episodes.jsonl").read_text()) == [MARKED, VALUES[0], VALUES[1], VALUES[3]]
     assert marks(json.dumps(unpacked(Path("live.html")))) == []
     seen = views(*folders)
-    assert [one.code for one in seen] == [0] * len(seen), seen
+    assert [result.code for result in seen] == [0] * len(seen), seen
     unmarked(*seen)
     assert marks(*written()) == []
     private("ward", "cache", *folders)
@@ -190,7 +190,7 @@ def test_errors_have_no_texts_of_charts(hospital: Hospital) -> None:
     hospital.answer = lambda target: (500, f"{MARKED} {VALUES[0]}".encode()) if "patient=" in target else None
     ran += [run(hospital, "reference", "--round", "broken"), run(hospital, "reference", "--round", "other", "--json")]
     ran.append(new(hospital, "--per-type", 2, folder="broken"))
-    assert [one.code for one in ran] == [2, 2, 2, 2, 2, 1], ran
+    assert [result.code for result in ran] == [2, 2, 2, 2, 2, 1], ran
     unmarked(*ran)
     folders = [f"results/ward3_{name}" for name in ("one_m", "one_Mine", "one_reference", "broken_reference")]
     private("ward", "broken", *folders)
@@ -235,9 +235,9 @@ def test_a_rule_at_fault_is_named_without_what_it_read(hospital: Hospital) -> No
         command("grade", "results/ward3_one_reference", "--benchmark", "ward3.py"),
     ]
     unmarked(*ran)
-    for one in ran:
-        assert one.code == 1
-        assert "the rule of sodium_again failed: KeyError (its text is not shown" in one.err
+    for result in ran:
+        assert result.code == 1
+        assert "the rule of sodium_again failed: KeyError (its text is not shown" in result.err
 
 
 def test_forms_with_conversations_need_the_users_word(hospital: Hospital) -> None:
@@ -264,9 +264,9 @@ def test_nothing_is_sent_elsewhere(hospital: Hospital, words: tuple[str, ...], p
     sent = len(hospital.requests)
     with ModelServer() as model:
         agent = () if "--agent" in words else ("--agent", "text")
-        own = [word.replace("MODEL", model.url) for word in words]
+        options = [word.replace("MODEL", model.url) for word in words]
         server = ("--fhir", hospital.url, "--writes", "private")
-        ran = command("run", "ward3.py", "--dataset", "ward", *server, *agent, *own)
+        ran = command("run", "ward3.py", "--dataset", "ward", *server, *agent, *options)
         assert model.calls == []
     assert ran.code == 1
     assert problem in ran.err

@@ -130,7 +130,7 @@ def resources(patient: str, *, has: bool) -> Iterator[dict[str, Any]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ward")
     (path / "asked.py").write_text(SOURCE, "utf-8")
-    lines = [json.dumps(one) for name in ("P1", "P2") for one in resources(name, has=name == "P1")]
+    lines = [json.dumps(resource) for name in ("P1", "P2") for resource in resources(name, has=name == "P1")]
     (path / "patients.ndjson").write_text("\n".join(lines), "utf-8")
     return path
 
@@ -148,7 +148,7 @@ def test_a_run_and_check_find_the_same(folder: Path) -> None:
     words = ("--ehr", folder / "patients.ndjson", "--results-dir", folder, "--quiet", "--json")
     ran = medagent("run", folder / "asked.py", "--agent", "reference", *words)
     report = json.loads(ran.out)
-    assert {(one["item"][:-2], one["correct"], one["grounded"]) for one in report["items"]} == {
+    assert {(item["item"][:-2], item["correct"], item["grounded"]) for item in report["items"]} == {
         (kind, True, True) for kind in KINDS
     }, ran.err
     assert len(report["items"]) == 2 * len(KINDS)
@@ -156,11 +156,11 @@ def test_a_run_and_check_find_the_same(folder: Path) -> None:
     for row in map(json.loads, next(folder.glob("*/episodes.jsonl")).read_text("utf-8").splitlines()):
         right.setdefault(row["task_id"][:-2], set()).add(row["answer"])
     assert right == {kind: {"[0]", "[1]"} for kind in KINDS}
-    own = module(folder / "asked.py")
+    rules = module(folder / "asked.py")
     for kind in ("Vaccinated", "Allergic", "Hypertensive", "Ordered", "Odd"):
         for patient, has in (("P1", True), ("P2", False)):
             chart = list(resources(patient, has=has))
-            found = c.check(getattr(own, kind), chart, patient=patient, now=datetime.fromisoformat(NOW))
+            found = c.check(getattr(rules, kind), chart, patient=patient, now=datetime.fromisoformat(NOW))
             assert found.answer == [int(has)], kind
             assert found.twin is not None or kind == "Odd", kind
 

@@ -117,5 +117,5 @@ def write(folder: Path) -> tuple[Path, Path]:
     """Write the file of types and the patients' data."""
     code, patients = folder / "ward3.py", folder / "patients.ndjson"
     code.write_text(SOURCE, "utf-8")
-    patients.write_text("".join(f"{json.dumps(one)}\n" for one in resources()), "utf-8")
+    patients.write_text("".join(f"{json.dumps(resource)}\n" for resource in resources()), "utf-8")
     return code, patients

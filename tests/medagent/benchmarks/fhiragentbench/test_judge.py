@@ -41,7 +41,7 @@ def judge(body: dict[str, Any]) -> str:
 def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     path = tmp_path / "answers.json"
-    path.write_text(json.dumps({f"{one}#1": [f"FINISH({json.dumps(said)})"] for one, said in ANSWERS.items()}))
+    path.write_text(json.dumps({f"{name}#1": [f"FINISH({json.dumps(said)})"] for name, said in ANSWERS.items()}))
     return path
 
 
@@ -54,14 +54,14 @@ def judged(run: Run, answers: Path, reply: Any, *words: Any) -> tuple[dict[str, 
 
 
 def right(report: dict[str, Any]) -> set[str]:
-    return {one["item"] for one in report["items"] if one["correct"]}
+    return {item["item"] for item in report["items"] if item["correct"]}
 
 
 def test_two_calls_a_row_and_the_comparison_beside(run: Run, answers: Path, tmp_path: Path) -> None:
     report, calls = judged(run, answers, judge)
     assert right(report) == {"q1", "q2", "q3", "q4", "q6"}
     assert len(calls) == 6 + 5  # q3 is decided by the first call
-    assert all(len(one.body["messages"]) == 1 and one.body["temperature"] == 0 for one in calls)
+    assert all(len(call.body["messages"]) == 1 and call.body["temperature"] == 0 for call in calls)
     beside = line(report, "comparison without a judge")
     assert (beside["n"], beside["value"], beside["more"]["decides"]) == (4, 1.0, 4)
     assert any(note.startswith("own judge prompt: sha256") for note in report["notes"])
@@ -116,7 +116,7 @@ def test_without_a_judge_the_plain_is_decided_and_the_rest_unscored(run: Run, an
     ran = run("--model", f"scripted:{answers}", "--json")
     report = json.loads(ran.out)
     assert (ran.code, right(report)) == (0, {"q1", "q4", "q6"})
-    assert [one["item"] for one in report["items"] if one["correct"] is None] == ["q2", "q3"]
+    assert [item["item"] for item in report["items"] if item["correct"] is None] == ["q2", "q3"]
     assert line(report, "not decided, so not scored")["n"] == 2
 
 
@@ -141,7 +141,7 @@ def test_judge_check_asks_the_imported_cases(tmp_path: Path, monkeypatch: pytest
     def perfect(body: dict[str, Any]) -> str:
         text = body["messages"][-1]["content"]
         marks = (("Question: ", "question"), ("True answer: ", "true_answer"), ("Answer: ", "answer"))
-        found = [one for one in truth if all(f"{mark}{one[name]}\n" in text for mark, name in marks)]
+        found = [case for case in truth if all(f"{mark}{case[name]}\n" in text for mark, name in marks)]
         return str(found[0]["correct"])
 
     with ModelServer(reply=perfect) as server:

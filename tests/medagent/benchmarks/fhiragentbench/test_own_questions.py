@@ -54,23 +54,23 @@ def run(folder: Path, agent: str, *words: object) -> Ran:
 
 
 def overall(report: Json) -> Json:
-    lines = (one for section in report["table"] for one in section["lines"])
-    found: Json = next(one for one in lines if one["name"] == "all")
+    lines = (line for section in report["table"] for line in section["lines"])
+    found: Json = next(line for line in lines if line["name"] == "all")
     return found
 
 
 def assert_all_right(report: Json) -> None:
     line = overall(report)
     assert line["counts"]["right"] == line["counts"]["questions"] == line["n"]
-    answerable = next(one for one in report["table"][0]["lines"] if one["name"] == "with true ids")
+    answerable = next(row for row in report["table"][0]["lines"] if row["name"] == "with true ids")
     assert line["more"]["grounded"] == answerable["n"]
 
 
 def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp_path: Path) -> None:
     verified = medagent("data", "verify", made, "--seed", SEED)
     assert (verified.code, verified.out) == (0, f"{made}: every byte follows from the seed\n")
-    other = medagent("data", "verify", made, "--seed", "other")
-    assert (other.code, "its SHA-256 is not the one" in other.out) == (1, True)
+    reseeded = medagent("data", "verify", made, "--seed", "other")
+    assert (reseeded.code, "its SHA-256 is not the one" in reseeded.out) == (1, True)
     copy = shutil.copytree(made, tmp_path / "copy")
     with (copy / "questions.csv").open("a", encoding="utf-8") as file:
         file.write("\n")
@@ -112,7 +112,7 @@ def test_the_reference_agent_is_right_by_programs(made: Path) -> None:
 
 def test_baselines_and_a_whole_chart(made: Path) -> None:
     questions = read_questions(made / "questions.csv")
-    empty = sum(not one.true_ids for one in questions)
+    empty = sum(not question.true_ids for question in questions)
     assert overall(json.loads(run(made, "nop").out))["counts"]["right"] == empty > 10
     ran = json.loads(run(made, "fetch-all", "--limit", 24).out)
     assert overall(ran)["more"]["recall"] == 1.0
@@ -122,7 +122,7 @@ def test_a_packed_question_is_graded_alone(made: Path, results: Path, tmp_path: 
     benchmark, source = FhirAgentBench(), FhirAgentBenchSettings(dataset=str(made))
     rows = map(EpisodeRow.model_validate_json, (results / "episodes.jsonl").read_text().splitlines())
     row = next(row for row in rows if row.answer not in ("[]", None))
-    item = next(one for one in benchmark.items(source) if one.id == row.task_id)
+    item = next(question for question in benchmark.items(source) if question.id == row.task_id)
     for name, content in benchmark.pack(source, item).items():
         (tmp_path / name).write_bytes(content)
     alone, grader = benchmark.unpack(tmp_path)
@@ -140,22 +140,22 @@ def test_an_output_file_about_own_questions_needs_no_data_set(tmp_path: Path) ->
 def test_the_bundled_set_has_300_questions_of_76_templates() -> None:
     questions = questions_of("synthetic")
     assert len(questions) == 300
-    assert {one.template for one in questions} == {one.template for one in templates()}
-    assert {one.family for one in questions} == set(FAMILIES)
+    assert {question.template for question in questions} == {template.template for template in templates()}
+    assert {question.family for question in questions} == set(FAMILIES)
     assert (bundled_folder() / "questions.csv").stat().st_size < 150_000
-    assert sum(bool(one.true_ids) for one in questions) > 200
-    assert all(read(one.question) for one in questions)
-    assert not any(compare(one, "No answer was found.") for one in questions if one.true_ids)
+    assert sum(bool(question.true_ids) for question in questions) > 200
+    assert all(read(question.question) for question in questions)
+    assert not any(compare(question, "No answer was found.") for question in questions if question.true_ids)
 
 
 def test_templates_stand_for_published_ones_in_other_words() -> None:
     published = read_questions(need(SHARED / "fhiragentbench" / "questions.csv"))
-    names = {hashlib.sha256(one.template.encode()).hexdigest()[:8]: one.template for one in published}
-    assert {one.published for one in templates()} == set(names)
-    assert all(family_of(one.template) == family_of(names[one.published]) for one in templates())
-    theirs = {one.question for one in published} | set(names.values())
-    assert theirs.isdisjoint(one.question for one in questions_of("synthetic"))
-    assert theirs.isdisjoint(one.template for one in templates())
+    names = {hashlib.sha256(question.template.encode()).hexdigest()[:8]: question.template for question in published}
+    assert {template.published for template in templates()} == set(names)
+    assert all(family_of(template.template) == family_of(names[template.published]) for template in templates())
+    theirs = {question.question for question in published} | set(names.values())
+    assert theirs.isdisjoint(question.question for question in questions_of("synthetic"))
+    assert theirs.isdisjoint(template.template for template in templates())
 
 
 def test_truth_agrees_with_a_plain_reading_of_the_chart(made: Path) -> None:
@@ -166,20 +166,22 @@ def test_truth_agrees_with_a_plain_reading_of_the_chart(made: Path) -> None:
     for question in questions:
         expected = PLAIN.get(question.template)
         if expected is not None:
-            own = [one for one in resources if belongs(one, question.patient)]
-            assert compare(question, expected(question, own)), question
+            chart = [resource for resource in resources if belongs(resource, question.patient)]
+            assert compare(question, expected(question, chart)), question
             checked[question.template] += 1
     assert set(checked) == set(PLAIN)
 
 
-def belongs(one: Json, patient: str) -> bool:
-    reference = one.get("subject", {}).get("reference", f"{one['resourceType']}/{one['id']}")
+def belongs(resource: Json, patient: str) -> bool:
+    reference = resource.get("subject", {}).get("reference", f"{resource['resourceType']}/{resource['id']}")
     return bool(reference == f"Patient/{patient}")
 
 
-def stays(own: Iterable[Json], kind: str) -> list[Json]:
-    found = [one for one in own if one["resourceType"] == "Encounter" and one["class"]["code"] == kind]
-    return sorted(found, key=lambda one: str(one["period"]["start"]))
+def stays(chart: Iterable[Json], kind: str) -> list[Json]:
+    found = [
+        resource for resource in chart if resource["resourceType"] == "Encounter" and resource["class"]["code"] == kind
+    ]
+    return sorted(found, key=lambda stay: str(stay["period"]["start"]))
 
 
 def place(question: Question, entries: list[Any]) -> Any:
@@ -190,29 +192,29 @@ def place(question: Question, entries: list[Any]) -> Any:
     return entries[index] if -len(entries) <= index < len(entries) else None
 
 
-def gender(_: Question, own: list[Json]) -> str:
-    return str(next(one["gender"] for one in own if one["resourceType"] == "Patient"))
+def gender(_: Question, chart: list[Json]) -> str:
+    return str(next(resource["gender"] for resource in chart if resource["resourceType"] == "Patient"))
 
 
-def admission(question: Question, own: list[Json]) -> str:
-    stay = place(question, stays(own, "IMP"))
+def admission(question: Question, chart: list[Json]) -> str:
+    stay = place(question, stays(chart, "IMP"))
     return str(stay["period"]["start"][:19].replace("T", " ")) if stay else "No answer was found."
 
 
-def admissions(question: Question, own: list[Json]) -> str:
+def admissions(question: Question, chart: list[Json]) -> str:
     lookup = read(question.question)
     assert lookup is not None
-    begun = [one["period"]["start"] for one in stays(own, "IMP")]
+    begun = [stay["period"]["start"] for stay in stays(chart, "IMP")]
     form, *when = lookup["window"]
     if form == "year":
-        begun = [one for one in begun if one.startswith(when[0])]
+        begun = [start for start in begun if start.startswith(when[0])]
     elif form == "since":
-        begun = [one for one in begun if one >= when[0]]
+        begun = [start for start in begun if start >= when[0]]
     return str(len(begun))
 
 
-def icu_days(question: Question, own: list[Json]) -> str:
-    stay = place(question, stays(own, "ACUTE"))
+def icu_days(question: Question, chart: list[Json]) -> str:
+    stay = place(question, stays(chart, "ACUTE"))
     if stay is None:
         return "No answer was found."
     start, end = (datetime.fromisoformat(stay["period"][name]) for name in ("start", "end"))

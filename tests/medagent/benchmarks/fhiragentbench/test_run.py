@@ -20,8 +20,8 @@ from tests.shared_data import SHARED, need
 
 
 def line(report: dict[str, Any], name: str) -> dict[str, Any]:
-    lines = [one for section in report["table"] for one in section["lines"]]
-    found: dict[str, Any] = next(one for one in lines if one["name"] == name)
+    lines = [row for section in report["table"] for row in section["lines"]]
+    found: dict[str, Any] = next(row for row in lines if row["name"] == name)
     return found
 
 
@@ -72,7 +72,7 @@ def test_questions_about_one_patient_have_the_same_reads(run: Run, tmp_path: Pat
         }
         reads.setdefault(asked, []).append(row["reads"])
     assert max(map(len, reads.values())) > 1
-    assert all(one == several[0] for several in reads.values() for one in several)
+    assert all(question_reads == several[0] for several in reads.values() for question_reads in several)
     assert all(any(read["ids"].get("Observation") for read in several[0]) for several in reads.values())
 
 
@@ -93,7 +93,7 @@ def test_agents_that_look_at_nothing_get_their_baselines(run: Run) -> None:
     assert line(nop, "nop")["value"] == pytest.approx(1 / 6)
     assert line(nop, "nop, whole data set")["value"] == pytest.approx(1 / 7)
     yes = json.loads(run("--agent", "yes", "--round", "y", "--json").out)
-    assert {one["item"] for one in yes["items"] if one["correct"]} == {"q2"}
+    assert {item["item"] for item in yes["items"] if item["correct"]} == {"q2"}
     assert line(yes, "yes")["value"] == pytest.approx(1 / 6)
 
 
@@ -148,8 +148,8 @@ def test_nine_columns_have_no_split(run: Run, tmp_path: Path) -> None:
 
 
 def test_patients_that_have_nothing_of_the_questions(run: Run, tmp_path: Path) -> None:
-    other = [{**QUESTIONS[0], "true_fhir_ids": "{'Patient': ['elsewhere']}"}]
-    ran = run("--agent", "nop", questions=write_questions(tmp_path, rows=other))
+    elsewhere = [{**QUESTIONS[0], "true_fhir_ids": "{'Patient': ['elsewhere']}"}]
+    ran = run("--agent", "nop", questions=write_questions(tmp_path, rows=elsewhere))
     assert (ran.code, "contains none of the 1 true ids of the questions" in ran.err) == (1, True)
 
 
@@ -241,13 +241,13 @@ def test_a_run_is_written_as_the_published_file_and_graded_from_it(run: Run, war
     assert from_file["table"] == from_run["table"]
     shares = json.loads(medagent("grade", folder, "--rules", "paper", "--json").out)
     assert shares["rule_set"] == "paper"
-    own = [{**written[0], "question_id": "other"}, {**written[1], "true_answer": "[[99]]"}]
-    (tmp_path / "own.json").write_text(json.dumps(own))
+    changed = [{**written[0], "question_id": "other"}, {**written[1], "true_answer": "[[99]]"}]
+    (tmp_path / "own.json").write_text(json.dumps(changed))
     ran = medagent(
         "grade", "--benchmark", "fhir-agentbench", tmp_path / "own.json", "--dataset", ward / "questions.csv"
     )
     assert "1 rows are about other questions and do not count: other" in ran.out
-    (tmp_path / "own.json").write_text(json.dumps(own[:1]))
+    (tmp_path / "own.json").write_text(json.dumps(changed[:1]))
     ran = medagent(
         "grade", "--benchmark", "fhir-agentbench", tmp_path / "own.json", "--dataset", ward / "questions.csv"
     )

@@ -41,15 +41,15 @@ def played(run: Run, folder: Path, script: list[Any], *words: Any, ids: str = "q
     """The row of an episode over a script of replies, and the calls that arrived."""
 
     def reply(body: dict[str, Any]) -> Any:
-        return script[sum(one["role"] == "assistant" for one in body["messages"])]
+        return script[sum(message["role"] == "assistant" for message in body["messages"])]
 
     with ModelServer(reply=reply) as server:
         model = ("--model", words[1] if words[0] == "named" else "m", "--base-url", server.url)
         rest = words[2:] if words[0] == "named" else words
         ran = run("--ids", ids, *model, "--protocol", *rest)
     assert ran.code == 0, ran.err
-    (path,) = [one for one in folder.iterdir() if (one / "run.json").is_file()]
-    return rows(path)[ids], [one.body for one in server.calls]
+    (path,) = [child for child in folder.iterdir() if (child / "run.json").is_file()]
+    return rows(path)[ids], [received.body for received in server.calls]
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_refusal_is_the_tools_error_and_the_last_call_of_a_type_counts(run: Ru
     assert names(bodies[0]) == ["get_resources_by_resource_id", "get_resources_by_patient_fhir_id"]
     assert "HAPI-0524" in bodies[1]["messages"][-1]["content"]
     assert row["answer"] == "Done. The FINAL answer is: 2"
-    (path,) = [one for one in tmp_path.iterdir() if (one / "run.json").is_file()]
+    (path,) = [child for child in tmp_path.iterdir() if (child / "run.json").is_file()]
     from tests.command import medagent
 
     medagent("export", "official", path, tmp_path / "out")
@@ -135,7 +135,7 @@ def test_the_cap_counts_contents_and_calls_nobody_above_it(run: Run, tmp_path: P
     script = [said(by_patient("Observation"), by_patient("MedicationRequest", number=1)), "Never asked."]
     row, bodies = played(run, tmp_path, script, "single_turn_resource", "--input-cap", "500")
     assert len(bodies) == 1
-    size = 2 + sum(4 + tokens(str(one["content"])) for one in (*bodies[0]["messages"], {"content": None}))
+    size = 2 + sum(4 + tokens(str(message["content"])) for message in (*bodies[0]["messages"], {"content": None}))
     size += sum(4 + tokens(turn["content"]) for turn in row["transcript"][1:-1] if turn["role"] == "user")
     assert row["answer"] == f"Input tokens exceeded: {size} > 500"
     assert row["status"] == "completed"
@@ -182,7 +182,7 @@ def test_programs_see_what_was_read_and_give_back_answer_alone(run: Run, tmp_pat
         "The final answer is: 2",
     ]
     row, bodies = played(run, tmp_path, script, "multi_turn_code_resource")
-    shown = [one["content"] for one in bodies[-1]["messages"] if one["role"] == "tool"]
+    shown = [message["content"] for message in bodies[-1]["messages"] if message["role"] == "tool"]
     assert shown[0] == "retrieved_fhir_resources['MedicationRequest'] (2 items)"
     assert shown[1] == "{'answer': ['p1-m1', 'p1-m2']}"
     assert "ZeroDivisionError" in shown[2]

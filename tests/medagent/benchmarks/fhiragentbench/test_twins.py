@@ -52,7 +52,7 @@ class Set(NamedTuple):
     @property
     def patients(self) -> dict[str, Json]:
         lines = map(json.loads, (self.folder / "hospital.ndjson").read_text("utf-8").splitlines())
-        return {f"{one['resourceType']}/{one['id']}": one for one in lines}
+        return {f"{resource['resourceType']}/{resource['id']}": resource for resource in lines}
 
     def run(self, agent: object, *more: object) -> Json:
         words = ("--agent", agent, "--quiet", "--json", "--overwrite", "--results-dir", self.folder.parent / "results")
@@ -80,7 +80,7 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Set:
 
 
 def replies(report: Json) -> dict[str, int]:
-    (table,) = (one for one in report["table"] if one["title"] == "Replies")
+    (table,) = (section for section in report["table"] if section["title"] == "Replies")
     return {line["name"]: line["n"] for line in table["lines"] if line["n"]}
 
 
@@ -95,9 +95,9 @@ def test_the_command_counts_pairs_and_says_why_questions_are_left_out(twins: Set
         "rests on the patient, a stay",
     ):
         assert reason in twins.told
-    kinds = {kind for one in twins.questions for kind in one.true_ids}
+    kinds = {kind for question in twins.questions for kind in question.true_ids}
     assert not kinds & {"Patient", "Location", "Encounter"}
-    assert not any(one.template.startswith(("Has_verb", "Is ", "How often")) for one in twins.questions)
+    assert not any(question.template.startswith(("Has_verb", "Is ", "How often")) for question in twins.questions)
 
 
 def test_twins_of_twins_are_refused(twins: Set, tmp_path: Path) -> None:
@@ -106,20 +106,25 @@ def test_twins_of_twins_are_refused(twins: Set, tmp_path: Path) -> None:
 
 
 def test_all_with_the_code_of_a_listed_resource_is_removed_and_drugs_stay(twins: Set) -> None:
-    patients, whole = twins.patients, {one.twin: one for one in twins.questions if one.true_ids}
-    texts = {name: json.dumps(one) for name, one in patients.items()}
+    patients, whole = twins.patients, {question.twin: question for question in twins.questions if question.true_ids}
+    texts = {name: json.dumps(resource) for name, resource in patients.items()}
     for question in twins.questions:
         removed = set(question.change)
         assert bool(removed) == (not question.true_ids)
-        assert not {one.partition("/")[0] for one in removed} & {"Medication", "Encounter", "Patient", "Location"}
-        listed = {f"{kind}/{one}" for kind, ids in whole[question.twin].true_ids.items() for one in ids}
-        same = {(one.partition("/")[0], code) for one in listed for code in codes(patients[one])}
-        for name, one in patients.items():
-            if removed and subject_id(one) == question.patient and name not in removed:
+        assert not {reference.partition("/")[0] for reference in removed} & {
+            "Medication",
+            "Encounter",
+            "Patient",
+            "Location",
+        }
+        listed = {f"{kind}/{id_}" for kind, ids in whole[question.twin].true_ids.items() for id_ in ids}
+        same = {(reference.partition("/")[0], code) for reference in listed for code in codes(patients[reference])}
+        for name, resource in patients.items():
+            if removed and subject_id(resource) == question.patient and name not in removed:
                 assert name not in listed or name.startswith("Medication/")
-                assert not same & {(one["resourceType"], code) for code in codes(one)}
+                assert not same & {(resource["resourceType"], code) for code in codes(resource)}
                 assert not any(gone in texts[name] for gone in removed)
-                assert one["resourceType"] != "MedicationRequest" or "MedicationRequest" not in question.removed
+                assert resource["resourceType"] != "MedicationRequest" or "MedicationRequest" not in question.removed
 
 
 def test_the_reference_agent_gets_all_pairs(twins: Set) -> None:
@@ -142,10 +147,10 @@ class NeverRefuses(Agent):
     """Knows all answers and reads nothing. `refuses` says that the record does not contain an answer."""
 
     async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
-        own = {one.id: one for one in read_questions(os.environ["TWINS"])}
-        twin = own[task.id].twin
-        truth = next(one for one in own.values() if one.twin == twin and one.true_ids).true_answer
-        yield f"FINISH({self.answer(own[task.id], truth)})"
+        by_id = {question.id: question for question in read_questions(os.environ["TWINS"])}
+        twin = by_id[task.id].twin
+        truth = next(question for question in by_id.values() if question.twin == twin and question.true_ids).true_answer
+        yield f"FINISH({self.answer(by_id[task.id], truth)})"
 
     def answer(self, question: Question, truth: str) -> str:
         rows = truth.strip("[]").split("]\n [")
@@ -160,31 +165,31 @@ class Knows(NeverRefuses):
 
 
 @pytest.fixture
-def own(twins: Set, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Agent]], Json]:
+def run_agent(twins: Set, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Agent]], Json]:
     monkeypatch.setenv("TWINS", str(twins.folder / "questions.csv"))
     return lambda agent: twins.run(f"{__name__}:{agent.__name__}")
 
 
-def test_who_never_refuses_gets_no_pair(twins: Set, own: Callable[[type[Agent]], Json]) -> None:
-    report, pairs = own(NeverRefuses), len(twins.questions) // 2
+def test_who_never_refuses_gets_no_pair(twins: Set, run_agent: Callable[[type[Agent]], Json]) -> None:
+    report, pairs = run_agent(NeverRefuses), len(twins.questions) // 2
     assert rates(report)[BOTH] == rates(report)[HEADLINE] == (0, pairs)
     assert replies(report) == {"answered rightly": pairs, "answered without evidence": pairs}
     assert report["reliability"] == {"RS(0)": 0.5, "RS(5)": -2, "RS(10)": -4.5}
-    assert {one["kind"] for one in report["items"]} == {"", "answered-without-evidence"}
+    assert {item["kind"] for item in report["items"]} == {"", "answered-without-evidence"}
 
 
-def test_who_reads_nothing_gets_nothing_in_the_headline(twins: Set, own: Callable[[type[Agent]], Json]) -> None:
-    report, pairs = own(Knows), len(twins.questions) // 2
+def test_who_reads_nothing_gets_nothing_in_the_headline(twins: Set, run_agent: Callable[[type[Agent]], Json]) -> None:
+    report, pairs = run_agent(Knows), len(twins.questions) // 2
     assert rates(report)[BOTH] == (pairs, pairs)
     assert rates(report)[HEADLINE] == (0, pairs)
 
 
 def test_the_line_on_refusing_is_in_both_prompts_of_this_set_only(twins: Set) -> None:
     texts: dict[str, set[str]] = {}
-    for one in twins.questions:
-        texts.setdefault(one.twin, set()).add(f"{one.question}\n{one.assumption}")
-        assert one.assumption.endswith(LINE)
-    assert all(len(some) == 1 for some in texts.values())
+    for question in twins.questions:
+        texts.setdefault(question.twin, set()).add(f"{question.question}\n{question.assumption}")
+        assert question.assumption.endswith(LINE)
+    assert all(len(wordings) == 1 for wordings in texts.values())
     assert LINE not in (twins.source / "questions.csv").read_text("utf-8")
     for protocol in ("text", "tools", "code"):
         for row in twins.rows(twins.run("nop", "--protocol", protocol, "--limit", 2)):
@@ -193,12 +198,12 @@ def test_the_line_on_refusing_is_in_both_prompts_of_this_set_only(twins: Set) ->
 
 def test_no_answer_is_right_over_both_charts(twins: Set) -> None:
     by_twin: dict[str, list[Question]] = {}
-    for one in twins.questions:
-        by_twin.setdefault(one.twin, []).append(one)
+    for question in twins.questions:
+        by_twin.setdefault(question.twin, []).append(question)
     for both in by_twin.values():
-        truth = next(one.true_answer for one in both if one.true_ids)
+        truth = next(question.true_answer for question in both if question.true_ids)
         for answer in ("not in the record", "No answer was found.", "0", "no", truth, in_words(truth)):
-            assert not all(verdict(one, answer) for one in both), answer
+            assert not all(verdict(question, answer) for question in both), answer
 
 
 def verdict(question: Question, answer: str) -> bool:
@@ -240,13 +245,13 @@ def test_the_reliability_scores_are_those_of_the_paper() -> None:
     outcomes: Counter[Any] = Counter({"answered rightly": 2, "refused rightly": 1, "refused despite evidence": 1})
     outcomes["answered without evidence"] = 1
     outcomes["no answer"] = 1
-    assert [reliability(outcomes, one) * 6 for one in (0, 5, 10)] == pytest.approx([3, -2, -7])
+    assert [reliability(outcomes, penalty) * 6 for penalty in (0, 5, 10)] == pytest.approx([3, -2, -7])
 
 
 def test_a_judge_reads_refusals_in_other_words(twins: Set, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    whole = next(one for one in twins.questions if one.true_ids)
-    acts = {f"{one.id}#1": ['FINISH(["I have looked everywhere in vain"])'] for one in twins.questions}
+    whole = next(question for question in twins.questions if question.true_ids)
+    acts = {f"{question.id}#1": ['FINISH(["I have looked everywhere in vain"])'] for question in twins.questions}
     (tmp_path / "acts.json").write_text(json.dumps(acts), "utf-8")
 
     def judge(body: Json) -> str:
@@ -263,9 +268,9 @@ def test_a_judge_reads_refusals_in_other_words(twins: Set, tmp_path: Path, monke
 
 
 def test_questions_of_a_file_have_twins_over_other_patients(twins: Set, tmp_path: Path) -> None:
-    own = [one for one in read_questions(twins.source / "questions.csv") if one.true_ids][:30]
+    chosen = [question for question in read_questions(twins.source / "questions.csv") if question.true_ids][:30]
     file = tmp_path / "own.csv"
-    file.write_text(questions_text(own), "utf-8")
+    file.write_text(questions_text(chosen), "utf-8")
     ran = medagent("data", "twins", file, "--ehr", twins.source / "hospital.ndjson", "--out", tmp_path / "twins")
     assert ran.code == 0, ran.err
     made = Set(file, tmp_path / "twins", ran.out)
@@ -314,7 +319,7 @@ def test_the_bundled_questions_have_90_pairs(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_does_not_fit_has_one_line(twins: Set, tmp_path: Path, change: Json, problem: str) -> None:
-    place = next(place for place, one in enumerate(twins.questions) if one.removed)
+    place = next(place for place, question in enumerate(twins.questions) if question.removed)
     questions = list(twins.questions)
     questions[place] = replace(questions[place], **change)
     file = tmp_path / "broken.csv"

@@ -20,8 +20,8 @@ LAB = "What was the [agg_function] {lab_name} value of patient {patient_id} [tim
 VITAL = "What was the [time_filter_exact1] measured {vital_name} of patient {patient_id} [time_filter_global1]?"
 
 
-def to(kind: str, one: str) -> Json:
-    return {"reference": f"{kind}/{one}"}
+def to(kind: str, name: str) -> Json:
+    return {"reference": f"{kind}/{name}"}
 
 
 def resources(patients: Sequence[str] = ("p1", "p2", "p3")) -> list[Json]:
@@ -38,18 +38,18 @@ def resources(patients: Sequence[str] = ("p1", "p2", "p3")) -> list[Json]:
         }
         for n in (1, 2, 3)
     ]
-    for place, one in enumerate(patients):
+    for place, patient in enumerate(patients):
         identifier = [{"system": f"{MIMIC}/patient", "value": f"1000{place}"}]
         gender = "female" if place % 2 else "male"
-        found.append({"resourceType": "Patient", "id": one, "gender": gender, "identifier": identifier})
+        found.append({"resourceType": "Patient", "id": patient, "gender": gender, "identifier": identifier})
         period = {"start": "2150-01-01T10:00:00-05:00", "end": "2150-01-05T10:00:00-05:00"}
         found.append(
             {
                 "resourceType": "Encounter",
-                "id": f"{one}-e1",
+                "id": f"{patient}-e1",
                 "status": "finished",
                 "class": {"code": "EMER"},
-                "subject": to("Patient", one),
+                "subject": to("Patient", patient),
                 "period": period,
                 "location": [{"location": to("Location", "icu")}],
                 "text": {"status": "generated", "div": '<div xmlns="http://www.w3.org/1999/xhtml">stay</div>'},
@@ -58,18 +58,18 @@ def resources(patients: Sequence[str] = ("p1", "p2", "p3")) -> list[Json]:
         found.append(
             {
                 "resourceType": "Condition",
-                "id": f"{one}-c1",
-                "subject": to("Patient", one),
+                "id": f"{patient}-c1",
+                "subject": to("Patient", patient),
                 "code": {"coding": [{"code": "I10"}]},
             }
         )
         found += [
             {
                 "resourceType": "MedicationRequest",
-                "id": f"{one}-m{n}",
+                "id": f"{patient}-m{n}",
                 "status": "completed",
                 "intent": "order",
-                "subject": to("Patient", one),
+                "subject": to("Patient", patient),
                 "medicationReference": to("Medication", f"drug{n}"),
             }
             for n in (1, 2)
@@ -77,10 +77,10 @@ def resources(patients: Sequence[str] = ("p1", "p2", "p3")) -> list[Json]:
         found += [
             {
                 "resourceType": "Observation",
-                "id": f"{one}-o{n}",
+                "id": f"{patient}-o{n}",
                 "status": "final",
                 "code": {"coding": [{"code": "K"}]},
-                "subject": to("Patient", one),
+                "subject": to("Patient", patient),
                 "effectiveDateTime": f"2150-01-0{n}T08:00:00-05:00",
                 "valueQuantity": {"value": 3.5 + n},
             }
@@ -130,7 +130,7 @@ QUESTIONS = [
 def write_ward(folder: Path, patients: Sequence[str] = ("p1", "p2", "p3")) -> Path:
     """The ward as NDJSON."""
     path = folder / "ward.ndjson"
-    path.write_text("".join(json.dumps(one) + "\n" for one in resources(patients)), encoding="utf-8")
+    path.write_text("".join(json.dumps(resource) + "\n" for resource in resources(patients)), encoding="utf-8")
     return path
 
 

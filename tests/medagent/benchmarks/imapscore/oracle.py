@@ -63,7 +63,7 @@ def _relations(prompt: str, recording: Recording) -> list[dict[str, Any]]:
         term = block.splitlines()[0]
         sides = [_VALUE.findall(side) for side in block.split("B:\n")]
         for number, label in sides[0]:
-            for other, response in sides[1]:
+            for response_number, response in sides[1]:
                 relation = recording.relations.get(ValuePair(term, label, response), "u")
-                lines.append({"a": int(number), "b": int(other), "relation": str(relation)})
+                lines.append({"a": int(number), "b": int(response_number), "relation": str(relation)})
     return lines

@@ -43,9 +43,9 @@ def test_the_report_has_charts_of_scores_with_ceiling_floor_majority_and_what_la
         ran = run(server, tmp_path)
     assert ran.code == 0, ran.err
     results = score_recordings(read_recordings(DATA / "imaps.jsonl"))
-    scored = [one for one in results if one.value is not None]
-    mean = sum(float(one.value or 0) for one in scored) / len(scored)
-    penalty = sum(float(sum(term.penalty for term in one.terms)) for one in scored) / len(scored)
+    scored = [result for result in results if result.value is not None]
+    mean = sum(float(result.value or 0) for result in scored) / len(scored)
+    penalty = sum(float(sum(term.penalty for term in result.terms)) for result in scored) / len(scored)
     assert penalty > 0
     loaded = load_run(tmp_path / "imapscore_r1_m")
     lines = {line.name: line.value for section in loaded.report.table for line in section.lines}
@@ -79,11 +79,11 @@ def test_examples_stand_before_the_extractions_as_turns(tmp_path: Path) -> None:
         refused = run(server, tmp_path, "--limit", "2", "--round", "shots")
     assert "few-shot-digest" in refused.err
     sent = [call.messages for call in calls]
-    question = next(one for one in sent if "Text: " in one[-1]["content"])
+    question = next(messages for messages in sent if "Text: " in messages[-1]["content"])
     assert [message["role"] for message in question] == ["user", "assistant"] * 2 + ["user"]
     assert question[0]["content"].endswith(f"Text: {EXAMPLE['question']}")
     assert question[1]["content"] == "Query-drug-?"
-    answer = next(one for one in sent if "Answer: " in one[-1]["content"])
+    answer = next(messages for messages in sent if "Answer: " in messages[-1]["content"])
     assert answer[0]["content"].endswith(f"Answer: {EXAMPLE['answer']}")
     assert [answer[place]["content"] for place in (1, 3)] == ["Inform-drug-cetirizine", "Inform-None"]
 
@@ -121,4 +121,6 @@ def test_responses_of_a_log_as_inspect_packs_it(tmp_path: Path) -> None:
         ran = run(server, tmp_path, "--answers", tmp_path / "log.eval")
     assert ran.code == 0, ran.err
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert all(any(one.startswith("zipfile-zstd") for one in extras[name]) for name in ("imapscore", "inspect"))
+    assert all(
+        any(requirement.startswith("zipfile-zstd") for requirement in extras[name]) for name in ("imapscore", "inspect")
+    )

@@ -37,7 +37,7 @@ def run(server: ModelServer, folder: Path, **changes: Any) -> int:
 
 
 def recorded(folder: Path, round_: str = "r1") -> dict[str, Recording]:
-    return {one.id: one for one in read_recordings(folder / f"imapscore_{round_}_m" / "imaps.jsonl")}
+    return {recording.id: recording for recording in read_recordings(folder / f"imapscore_{round_}_m" / "imaps.jsonl")}
 
 
 def only(folder: Path, *ids: str) -> Path:
@@ -61,10 +61,18 @@ def test_a_run_records_what_the_model_says(tmp_path: Path) -> None:
         assert run(server, tmp_path) == 0
     found = recorded(tmp_path)
     assert list(found) == [item.id for item in ITEMS]
-    for id_, one in found.items():
+    for id_, recording in found.items():
         expected = RECORDINGS[id_]
-        assert (one.digest, one.question, one.label) == (expected.digest, expected.question, expected.label)
-        assert (one.response, one.relations, one.failure) == (expected.response, expected.relations, None)
+        assert (recording.digest, recording.question, recording.label) == (
+            expected.digest,
+            expected.question,
+            expected.label,
+        )
+        assert (recording.response, recording.relations, recording.failure) == (
+            expected.response,
+            expected.relations,
+            None,
+        )
     assert all(call.body["temperature"] == 0.9 for call in server.calls)
     assert len(server.calls) <= 12 * len(ITEMS)
     assert set(sent(server).values()) == {1}
@@ -161,8 +169,8 @@ def test_prose_fences_and_thoughts_around_an_answer(tmp_path: Path, stage: str, 
     with ModelServer(reply=distorted(stage, text)) as server:
         assert run(server, tmp_path, data=only(tmp_path, "zh-2")) == 0
         assert len(server.calls) == 12
-    (one,) = recorded(tmp_path).values()
-    assert (one.question, one.label, one.response, one.relations) == (
+    (recording,) = recorded(tmp_path).values()
+    assert (recording.question, recording.label, recording.response, recording.relations) == (
         RECORDINGS["zh-2"].question,
         RECORDINGS["zh-2"].label,
         RECORDINGS["zh-2"].response,
@@ -176,8 +184,8 @@ def test_chinese_dashes_and_colons(tmp_path: Path) -> None:
 
     with ModelServer(reply=Oracle(chinese)) as server:
         run(server, tmp_path, data=only(tmp_path, "zh-1"))
-    (one,) = recorded(tmp_path).values()
-    assert (one.response, one.relations) == (RECORDINGS["zh-1"].response, RECORDINGS["zh-1"].relations)
+    (recording,) = recorded(tmp_path).values()
+    assert (recording.response, recording.relations) == (RECORDINGS["zh-1"].response, RECORDINGS["zh-1"].relations)
 
 
 @pytest.mark.parametrize("stage", ["question", "label", "response"])
@@ -188,8 +196,8 @@ def test_samples_that_do_not_agree(tmp_path: Path, stage: str) -> None:
 
     with ModelServer(reply=Oracle(differing)) as server:
         assert run(server, tmp_path, data=only(tmp_path, "en-2")) == 0
-    (one,) = recorded(tmp_path).values()
-    assert (one.failure, one.reason) == ("no_agreement", f"{stage}: no pair in 2 of 3 samples")
+    (recording,) = recorded(tmp_path).values()
+    assert (recording.failure, recording.reason) == ("no_agreement", f"{stage}: no pair in 2 of 3 samples")
 
 
 @pytest.mark.parametrize(("min_votes", "kept"), [(2, 2), (3, 1)])
@@ -199,16 +207,16 @@ def test_votes_decide_what_is_kept(tmp_path: Path, min_votes: int, kept: int) ->
 
     with ModelServer(reply=Oracle(one_misses)) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"), min_votes=min_votes)
-    (one,) = recorded(tmp_path).values()
-    assert len(one.label.inform) == kept
+    (recording,) = recorded(tmp_path).values()
+    assert len(recording.label.inform) == kept
 
 
 def test_one_readable_sample_cannot_agree_with_itself(tmp_path: Path) -> None:
     unreadable = Oracle(lambda stage, answer, seed: "?" if stage == "relations" and seed % 3 != 1 else answer)
     with ModelServer(reply=unreadable) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
-    (one,) = recorded(tmp_path).values()
-    assert (one.failure, one.reason) == ("no_agreement", "relations: 1 of 3 samples could be read")
+    (recording,) = recorded(tmp_path).values()
+    assert (recording.failure, recording.reason) == ("no_agreement", "relations: 1 of 3 samples could be read")
 
 
 def test_a_reply_that_was_cut_off_is_asked_again(tmp_path: Path) -> None:
@@ -223,8 +231,8 @@ def test_a_reply_that_was_cut_off_is_asked_again(tmp_path: Path) -> None:
 
     with ModelServer(reply=cut) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
-    (one,) = recorded(tmp_path).values()
-    assert one.label == RECORDINGS["en-2"].label
+    (recording,) = recorded(tmp_path).values()
+    assert recording.label == RECORDINGS["en-2"].label
 
 
 def test_relations_in_other_words(tmp_path: Path) -> None:
@@ -243,9 +251,9 @@ def test_relations_in_other_words(tmp_path: Path) -> None:
 
     with ModelServer(reply=Oracle(spoken)) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
-    (one,) = recorded(tmp_path).values()
-    assert one.relations == RECORDINGS["en-2"].relations
-    assert one.warnings == (
+    (recording,) = recorded(tmp_path).values()
+    assert recording.relations == RECORDINGS["en-2"].relations
+    assert recording.warnings == (
         'relations: a second relation of one pair: {"a": "1", "b": 3, "relation": "exact"}',
         'relations: an unknown number: {"a": 1, "b": 99, "relation": "e"}',
         'relations: not a relation: {"a": "x"}',
@@ -260,30 +268,30 @@ def test_pairs_that_were_settled_are_no_news(tmp_path: Path) -> None:
     with ModelServer(reply=settled) as server:
         assert run(server, tmp_path, data=only(tmp_path, "zh-1")) == 0
         assert len(server.calls) == 12
-    (one,) = recorded(tmp_path).values()
-    assert (one.failure, one.warnings, one.relations) == (None, (), {})
+    (recording,) = recorded(tmp_path).values()
+    assert (recording.failure, recording.warnings, recording.relations) == (None, (), {})
 
 
 def test_warnings_of_the_parser_are_kept(tmp_path: Path) -> None:
     with ModelServer(reply=distorted("question", "Query-treatment")) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
-    (one,) = recorded(tmp_path).values()
-    assert one.warnings == ("question: line 1: Query without `-?`: 'treatment' is taken as the term",)
+    (recording,) = recorded(tmp_path).values()
+    assert recording.warnings == ("question: line 1: Query without `-?`: 'treatment' is taken as the term",)
 
 
 def test_warnings_of_replies_that_cannot_be_used_are_kept(tmp_path: Path) -> None:
     with ModelServer(reply=distorted("relations", '{"a": 77, "b": 2, "relation": "e"}')) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
-    (one,) = recorded(tmp_path).values()
-    assert one.failure == "extraction_failed"
-    assert one.warnings == ('relations: an unknown number: {"a": 77, "b": 2, "relation": "e"}',)
+    (recording,) = recorded(tmp_path).values()
+    assert recording.failure == "extraction_failed"
+    assert recording.warnings == ('relations: an unknown number: {"a": 77, "b": 2, "relation": "e"}',)
 
 
 def test_half_a_surrogate_pair_does_no_harm(tmp_path: Path) -> None:
     with ModelServer(reply=distorted("response", "Inform-treatment-rest \ud83d")) as server:
         assert run(server, tmp_path, data=only(tmp_path, "en-2")) == 0
-    (one,) = recorded(tmp_path).values()
-    assert one.response.inform[0].value == "rest \ufffd"
+    (recording,) = recorded(tmp_path).values()
+    assert recording.response.inform[0].value == "rest \ufffd"
 
 
 def test_a_graph_spares_the_model_its_pairs(tmp_path: Path) -> None:
@@ -310,15 +318,15 @@ def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path, capsys: pytest.Capt
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"), g_eval=True)
         assert stages(server)["g-eval"] == 6
-    (one,) = recorded(tmp_path).values()
-    assert one.scores == {"g-eval": 4.0, "g-eval+imap": 2.0}
+    (recording,) = recorded(tmp_path).values()
+    assert recording.scores == {"g-eval": 4.0, "g-eval+imap": 2.0}
 
     with ModelServer(reply=distorted("g-eval", "Rather good.")) as server:
         run(server, tmp_path / "unread", data=only(tmp_path, "en-2"), g_eval=True)
-    (one,) = recorded(tmp_path / "unread").values()
-    assert (one.failure, one.scores) == (None, {})
+    (recording,) = recorded(tmp_path / "unread").values()
+    assert (recording.failure, recording.scores) == (None, {})
     lost = "g-eval: 0 of 3 samples could be read"
-    assert one.warnings == ("g-eval+imap: 0 of 3 samples could be read", lost)
+    assert recording.warnings == ("g-eval+imap: 0 of 3 samples could be read", lost)
     assert "1 of 1 items lack a rating (first: item en-2: g-eval" in capsys.readouterr().out
 
 

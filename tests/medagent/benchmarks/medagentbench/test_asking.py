@@ -55,14 +55,14 @@ def test_prompts_of_ones_own_are_sent_and_their_digests_kept(protocol: str) -> N
     assert first["said"][1][1].startswith("Q: ")
     assert first["said"][1][1].endswith(" {json} at http://localhost:8080/fhir/")
     assert (first["tools"] > 0) is (protocol == "tools")
-    own = settings("v2_r1_Noting")
-    assert {len(own["prompt-digest"]), len(own["system-digest"])} == {64}
+    custom = settings("v2_r1_Noting")
+    assert {len(custom["prompt-digest"]), len(custom["system-digest"])} == {64}
     if protocol == "tools":
         return
     assert ask("--round", "plain", "--limit", 1).code == 0
     plain = settings("v2_plain_Noting")
     assert (plain["prompt-digest"], plain["system-digest"]) == (None, None)
-    assert plain["prompts-digest"] != own["prompts-digest"]
+    assert plain["prompts-digest"] != custom["prompts-digest"]
     Path("system.txt").write_text("Be long.", encoding="utf-8")
     changed = ask("--protocol", protocol, "--prompt", "prompt.txt", "--system", "system.txt", "--limit", 1)
     assert "the run uses other settings (prompts-digest " in changed.err
@@ -100,10 +100,10 @@ def test_options_that_would_do_nothing(words: tuple[str, ...], problem: str) -> 
 
 def test_the_seeds_of_trials_and_a_hint_where_trials_are_the_same_request() -> None:
     ran = ask("--trials", 3, "--limit", 1)
-    assert [one["seed"] for one in asked()] == [None, 2, 3]
+    assert [request["seed"] for request in asked()] == [None, 2, 3]
     assert "3 trials at temperature 0" in ran.err
     ran = ask("--trials", 3, "--limit", 1, "--trial-seed", 40, "--round", "seeded", "--temperature", 0.7, "--full")
-    assert sorted(one["seed"] for one in asked()[3:]) == [40, 41, 42]
+    assert sorted(request["seed"] for request in asked()[3:]) == [40, 41, 42]
     assert "at temperature 0" not in ran.err
     assert "trial-seed 40" in ran.out
     assert settings("v2_seeded_Noting")["trial-seed"] == 40
@@ -119,7 +119,9 @@ def test_runs_share_replies_by_the_whole_request() -> None:
     served = [row["spent"]["served"] for row in rows(Path("results/v2_b_Noting"))]
     assert served == [["noting-2 (fp_1)"]] * 2
     assert "Model: noting.py:Noting, served as noting-2 (fp_1), temperature 0" in second.out
-    answers = [[one["answer"] for one in results(Path("results"), f"v2_{name}_Noting")["results"]] for name in "ab"]
+    answers = [
+        [result["answer"] for result in results(Path("results"), f"v2_{name}_Noting")["results"]] for name in "ab"
+    ]
     assert answers[0] == answers[1] == ["[1]", "[1]"]
     # Another temperature, seed or prompt is another request; without --cache nothing is reused.
     changes = (("--temperature", 1), ("--trial-seed", 1), ("--system", "system.txt"))

@@ -34,10 +34,10 @@ def test_the_page_shows_what_the_chart_has(lines: list[str]) -> None:
         assert f"<h2>{title}</h2>" in page
     assert "Intensive Care Unit" in page or "Coronary Care Unit" in page
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for one in resources:
-        kinds.setdefault(one["resourceType"], []).append(one)
+    for resource in resources:
+        kinds.setdefault(resource["resourceType"], []).append(resource)
     assert page.count("<article>") == len(kinds["DocumentReference"])
-    rates = [one for one in kinds["Observation"] if one["code"]["text"] == "HEARTRATE"]
+    rates = [observation for observation in kinds["Observation"] if observation["code"]["text"] == "HEARTRATE"]
     assert f"n = {len(rates)}" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
@@ -46,7 +46,7 @@ def test_the_page_shows_what_the_chart_has(lines: list[str]) -> None:
 def test_texts_are_escaped(lines: list[str]) -> None:
     resources = patient_resources(lines, inpatient(lines))
     resources[0 if resources[0]["resourceType"] == "Patient" else -1]["x"] = ""
-    patient = next(one for one in resources if one["resourceType"] == "Patient")
+    patient = next(resource for resource in resources if resource["resourceType"] == "Patient")
     patient["name"][0]["family"] = "<img src=x onerror=alert(1)>"
     page = chart_page(resources)
     assert "<img" not in page

@@ -40,7 +40,7 @@ def test_grade_gives_each_trial_the_score_that_the_run_gave_it(tmp_path: Path) -
     by_the_run = load_run(folder).report.items
     assert grade(folder).items == by_the_run
     trials = defaultdict(set)
-    for one in by_the_run:
-        trials[one.item].add(one.correct)
+    for item in by_the_run:
+        trials[item.item].add(item.correct)
     assert len(by_the_run) == 100
     assert sum(outcomes == {True, False} for outcomes in trials.values()) >= 10

@@ -172,9 +172,9 @@ def test_an_unknown_price_is_a_dash(tmp_path: Path) -> None:
 
 
 def test_an_episode_stays_with_one_replica(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
-    with ModelServer(reply=text_reply) as one, ModelServer(reply=text_reply) as other:
-        assert ask(tmp_path, one, "--base-url", other.url).code == 0
-    asked_of_one, asked_of_other = ({asked(call.body).id for call in server.calls} for server in (one, other))
+    with ModelServer(reply=text_reply) as first, ModelServer(reply=text_reply) as second:
+        assert ask(tmp_path, first, "--base-url", second.url).code == 0
+    asked_of_one, asked_of_other = ({asked(call.body).id for call in server.calls} for server in (first, second))
     assert asked_of_one | asked_of_other == set(TASKS)
     assert asked_of_one.isdisjoint(asked_of_other)
     assert asked_of_one

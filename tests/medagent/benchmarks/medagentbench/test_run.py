@@ -74,14 +74,14 @@ def test_a_model_behind_an_endpoint(tmp_path: Path, protocol: str, monkeypatch: 
     assert {row["status"] for row in rows.values()} == {"completed"}
     assert sum(row["spent"]["calls"] for row in rows.values()) == len(server.calls)
     for row in rows.values():
-        each = row["spent"]["each"]
-        assert len(each) == row["spent"]["calls"]
-        assert sum(call["prompt"] for call in each) == row["spent"]["prompt"] > 0
-        assert all(call["latency"] > 0 for call in each)
+        calls = row["spent"]["each"]
+        assert len(calls) == row["spent"]["calls"]
+        assert sum(call["prompt"] for call in calls) == row["spent"]["prompt"] > 0
+        assert all(call["latency"] > 0 for call in calls)
     assert json.loads((folder / "grade.json").read_text())["overall"]["right"] == 100
     before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir() if file.name != ".lock"}
-    with ModelServer() as other:
-        again = ("--version", "v1", "--model", "acme/oracle", "--base-url", other.url, "--protocol", protocol)
+    with ModelServer() as elsewhere:
+        again = ("--version", "v1", "--model", "acme/oracle", "--base-url", elsewhere.url, "--protocol", protocol)
         assert run(tmp_path, *again).code == 0
     assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir() if file.name != ".lock"} == before
     reference = run(tmp_path, "--version", "v1", "--agent", "reference")
@@ -202,9 +202,9 @@ def test_the_report_has_the_rates_of_each_trial_and_its_grade_file_the_checks_to
     files = [json.loads((folder / name).read_text()) for name in ("grade.json", "grade.2.json")]
     grades = json.loads((folder / "report.json").read_text())["grades"]
     beside = {"data", "settings", "versions", "items"}
-    assert grades == [{name: one[name] for name in one if name not in beside} for one in files]
-    assert all(item["checks"] for one in files for item in one["items"])
-    every = [{**item, "trial": trial} for trial, one in enumerate(files, 1) for item in one["items"]]
+    assert grades == [{name: file[name] for name in file if name not in beside} for file in files]
+    assert all(item["checks"] for file in files for item in file["items"])
+    every = [{**item, "trial": trial} for trial, file in enumerate(files, 1) for item in file["items"]]
     assert json.loads(medagent("grade", folder, "--json").out)["items"] == every
 
 
@@ -316,17 +316,19 @@ def test_the_loop_is_a_setting_and_is_named(tmp_path: Path, words: tuple[str, ..
     assert json.loads((folder / "run.json").read_text())["settings"]["loop"] == loop
     said = next(iter(episodes(folder).values()))["transcript"][2]["content"]
     assert ("No scheme supplied" in said) == (loop == "published")
-    other = "lenient" if loop == "published" else "published"
-    again = run(tmp_path, "--model", f"scripted:{tmp_path / 'replies.json'}", "--limit", 1, "--loop", other)
+    changed = "lenient" if loop == "published" else "published"
+    again = run(tmp_path, "--model", f"scripted:{tmp_path / 'replies.json'}", "--limit", 1, "--loop", changed)
     assert again.code == 1
-    assert f"loop {loop} → {other}" in again.err
+    assert f"loop {loop} → {changed}" in again.err
 
 
 @pytest.mark.parametrize(("args", "words"), BAD)
 def test_bad_input_is_one_clear_line(tmp_path: Path, args: tuple[str, ...], words: list[str]) -> None:
     ran = run(tmp_path, *args)
     assert ran.code == 1
-    (line,) = (one for one in ran.err.splitlines() if not one.startswith("building the hospital"))  # if it is the first
+    (line,) = (
+        message for message in ran.err.splitlines() if not message.startswith("building the hospital")
+    )  # if it is the first
     for word in words:
         assert word in line
     assert list(tmp_path.rglob("*.json*")) == []
@@ -383,10 +385,10 @@ def test_show_and_compare(tmp_path: Path) -> None:
     shown = medagent("show", good)
     assert shown.code == 0
     assert "100 completed" in shown.out
-    one = medagent("show", good, "task3_1")
-    assert "POST http://localhost:8080/fhir/Observation" in one.out
-    assert "verdict: right" in one.out
-    assert "\x1b" not in one.out
+    details = medagent("show", good, "task3_1")
+    assert "POST http://localhost:8080/fhir/Observation" in details.out
+    assert "verdict: right" in details.out
+    assert "\x1b" not in details.out
     assert "✗" in medagent("show", poor, "task3_1").out
     assert "does not contain item" in medagent("show", good, "task99_1").err
     compared = medagent("compare", poor, good, "--json")

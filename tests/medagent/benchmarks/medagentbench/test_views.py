@@ -20,7 +20,7 @@ def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
     run(tmp_path, "--model", f"scripted:{tmp_path / 's.json'}", *words, "--round", "x")
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-    wrong = [f"{one['item']}#{one['trial']}" for one in items if one["correct"] is False]
+    wrong = [f"{item['item']}#{item['trial']}" for item in items if item["correct"] is False]
     listed = medagent("show", folder, "--wrong").out.splitlines()
     assert sorted(line.split()[0] for line in listed[:-1]) == sorted(wrong)
     assert listed[-1] == f"{len(wrong)} of 8 (item, outcome, share of its trials that are right, kind, why)"
@@ -60,20 +60,20 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
     assert (found["pass@k"], found["pass^k"]) == ([0.5, 1.0], [0.5, 0.0])
     assert found["reliability"] == dict.fromkeys(right, 0.5)
     assert found["flipping"] == list(right)
-    other = tmp_path / "v2_b_reference"
-    compared = medagent("compare", folder, other)
+    second = tmp_path / "v2_b_reference"
+    compared = medagent("compare", folder, second)
     rows = [re.sub(r"\d\S*–\S+", "…", line).split() for line in compared.out.splitlines()]
     assert ["A", "4", "2", "50.0%", "…", "100.0%", "…", "0.0%", "…", "4"] in rows
     assert ["B", "4", "1", "100.0%", "…", "100.0%", "…", "100.0%", "…", "0"] in rows
     assert "Flip between the trials of A: task1_1, task1_2, task1_3, task1_4" in compared.out
     assert "B right more often: task1_1, " in compared.out
-    several = medagent("compare", other, folder, folder / "results.2.json")
+    several = medagent("compare", second, folder, folder / "results.2.json")
     assert [line.split()[1:5] for line in several.out.splitlines() if line.startswith(f"  {folder}")] == [
         ["4", "0", "4", "0"],
         ["4", "0", "4", "0"],
     ]
-    assert len(json.loads(medagent("compare", other, folder, other, "--json").out)) == 2
-    assert medagent("compare", other).err == "medagent: pass at least two runs: medagent compare A B\n"
+    assert len(json.loads(medagent("compare", second, folder, second, "--json").out)) == 2
+    assert medagent("compare", second).err == "medagent: pass at least two runs: medagent compare A B\n"
 
 
 def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Path) -> None:

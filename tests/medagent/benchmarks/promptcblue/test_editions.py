@@ -87,15 +87,15 @@ def test_parse_and_score_take_edition_and_encoding(data: Path) -> None:
     words = ("--gold", data / "gbk-gold.json", "--encoding", "gbk", "--tasks", "CHIP-MDCFNPC,CMedCausal")
     scored = medagent("promptcblue", "score", data / "gbk-r.json", *words)
     assert (scored.code, "mean of 2 tasks" in scored.out) == (0, True), scored.err
-    other = medagent("promptcblue", "score", data / "gbk-r.json", *words, "--edition", "ccks")
-    assert (other.code, "--tasks" in other.err) == (1, True)
+    ccks = medagent("promptcblue", "score", data / "gbk-r.json", *words, "--edition", "ccks")
+    assert (ccks.code, "--tasks" in ccks.err) == (1, True)
 
 
 def test_two_runs_are_compared_by_the_official_score(tmp_path: Path) -> None:
     for agent in ("majority", "gold"):
         assert medagent("run", "promptcblue", "--agent", agent, "--results-dir", tmp_path, "-q").code == 0
     folders = [tmp_path / f"promptcblue_r1_{agent}" for agent in ("majority", "gold")]
-    values = [json.loads((one / "report.json").read_text("utf-8"))["overall"]["value"] for one in folders]
+    values = [json.loads((folder / "report.json").read_text("utf-8"))["overall"]["value"] for folder in folders]
     found = json.loads(medagent("compare", *folders, "--json").out)
     assert (found["figure"], found["items"], found["uncompared"]) == ("score", 32, [])
     assert found["means"] == pytest.approx(values)
@@ -118,5 +118,5 @@ def test_the_report_of_two_runs_has_the_difference_of_the_official_score(tmp_pat
     folders = [tmp_path / f"promptcblue_r1_{agent}" for agent in ("majority", "gold")]
     assert medagent("report", *folders, "-o", tmp_path / "r.html").code == 0
     (pair,) = unpacked(tmp_path / "r.html")[0]["comparison"]["pairs"]
-    values = [json.loads((one / "report.json").read_text("utf-8"))["overall"]["value"] for one in folders]
+    values = [json.loads((folder / "report.json").read_text("utf-8"))["overall"]["value"] for folder in folders]
     assert (pair["difference"], pair["groups"]) == (pytest.approx(values[1] - values[0]), [])

@@ -131,6 +131,6 @@ def test_the_verdicts_of_a_file_are_compared(tmp_path: Path) -> None:
 def test_trials_are_one_mean_and_no_more_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, agent="majority", limit=4)
     run(tmp_path, agent="majority", limit=4, trials=3, round="three")
-    one, three = report(tmp_path / "promptcblue_r1_majority"), report(tmp_path / "promptcblue_three_majority")
-    assert one["overall"]["interval"] == pytest.approx(three["overall"]["interval"])
+    single, three = report(tmp_path / "promptcblue_r1_majority"), report(tmp_path / "promptcblue_three_majority")
+    assert single["overall"]["interval"] == pytest.approx(three["overall"]["interval"])
     assert "PromptCBLUE (16 tasks, CCKS 2023), mean of 3 trials" in capsys.readouterr().out

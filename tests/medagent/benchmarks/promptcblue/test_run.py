@@ -27,12 +27,12 @@ Lines = list[dict[str, Any]]
 def vector_lines() -> tuple[Lines, dict[str, str]]:
     """The recorded predictions as a test file without targets, each prompt its own, and the answer to each prompt."""
     recorded = [json.loads(row) for row in text("predictions.jsonl").splitlines()]
-    lines = [{**one, "input": f"第{number}题", "target": ""} for number, one in enumerate(recorded)]
-    return lines, {f"第{number}题": one["target"] for number, one in enumerate(recorded)}
+    lines = [{**row, "input": f"第{number}题", "target": ""} for number, row in enumerate(recorded)]
+    return lines, {f"第{number}题": row["target"] for number, row in enumerate(recorded)}
 
 
 LINES, ANSWERS = vector_lines()
-SMALL = [one for first in range(0, len(LINES), 80) for one in LINES[first : first + 2]]  # two lines of each task
+SMALL = [row for first in range(0, len(LINES), 80) for row in LINES[first : first + 2]]  # two lines of each task
 
 
 def answer(request: dict[str, Any]) -> str:
@@ -88,7 +88,7 @@ def words(text: str) -> str:
 
 
 def filled(lines: Sequence[dict[str, Any]]) -> Lines:
-    return [{**one, "target": ANSWERS[one["input"]]} for one in lines]
+    return [{**row, "target": ANSWERS[row["input"]]} for row in lines]
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_complete_and_in_order(tmp_path: P
         assert done.code == 0, done.err
         calls = asked(server)
     assert run.predictions() == filled(lines)
-    units = {f"{one['task_dataset']}#{number}": one["input"] for number, one in enumerate(lines, 1)}
+    units = {f"{row['task_dataset']}#{number}": row["input"] for number, row in enumerate(lines, 1)}
     assert {calls[units[unit]] for unit in durable} == {1}
     assert calls.total() <= 1000 + 16
 
@@ -185,7 +185,7 @@ def test_while_a_line_is_owed_only_the_partial_file_is_written(
     with ModelServer(answer, faults=failing(*owed, fault=status(400, message="no such thing"))) as server:
         assert run(server, gold=small_gold) == 2
     assert run.files == {"test_predictions.partial.json"}
-    answered = [one for one in SMALL if one["input"] not in owed]
+    answered = [row for row in SMALL if row["input"] not in owed]
     assert run.predictions("test_predictions.partial.json") == filled(answered)
     out, err = capsys.readouterr()
     assert err == ""
@@ -203,7 +203,7 @@ def test_while_a_line_is_owed_only_the_partial_file_is_written(
 
 def test_many_failures_are_not_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(tmp_path, LINES[:24])
-    owed = [one["input"] for one in LINES[:24:2]]
+    owed = [row["input"] for row in LINES[:24:2]]
     with ModelServer(answer, faults=failing(*owed, fault=status(400))) as server:
         assert run(server, concurrency=1) == 2
     failed = [line for line in capsys.readouterr().out.splitlines() if "model_error" in line]
@@ -265,7 +265,7 @@ def test_overwriting_starts_anew(tmp_path: Path) -> None:
 
 
 def test_some_tasks_are_scored_as_a_part(tmp_path: Path, gold: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [one for one in LINES if one["task_dataset"] in ("KUAKE-IR", "CMeIE")]
+    lines = [row for row in LINES if row["task_dataset"] in ("KUAKE-IR", "CMeIE")]
     run = Run(tmp_path, lines)
     with ModelServer(answer) as server:
         assert run(server, gold=gold, allow_empty=0.1) == 0  # some recorded answers are empty
@@ -341,11 +341,13 @@ def test_a_gold_that_does_not_fit_is_refused_before_the_first_call(tmp_path: Pat
     ],
 )
 def test_a_gold_that_was_changed_after_the_run_is_one_line(tmp_path: Path, text: str, code: int, words: str) -> None:
-    own = tmp_path / "gold.json"
-    own.write_bytes((MINI / "gold.json").read_bytes())
-    ran = medagent("run", "promptcblue", "--agent", "gold", "--limit", 2, "--gold", own, "--results-dir", tmp_path)
+    gold_file = tmp_path / "gold.json"
+    gold_file.write_bytes((MINI / "gold.json").read_bytes())
+    ran = medagent(
+        "run", "promptcblue", "--agent", "gold", "--limit", 2, "--gold", gold_file, "--results-dir", tmp_path
+    )
     assert ran.code == 0, ran.err
-    own.write_text(text)
+    gold_file.write_text(text)
     graded = medagent("grade", tmp_path / "promptcblue_r1_gold")
     assert graded.code == code
     assert words in graded.out + graded.err

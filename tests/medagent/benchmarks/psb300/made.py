@@ -58,11 +58,11 @@ def _task(kind: int, number: int) -> Json:
 
 def resources(stored: datetime = STORED) -> list[Json]:
     """All charts, each resource with the time at which it was stored."""
-    charts = [one for number in range(PATIENTS) for one in _chart(number)]
-    for place, one in enumerate(charts):
-        one["meta"] = {"lastUpdated": (stored + timedelta(seconds=place)).isoformat()}
-        if one["resourceType"] != "Patient":
-            one["id"] = f"r{place}"
+    charts = [resource for number in range(PATIENTS) for resource in _chart(number)]
+    for place, resource in enumerate(charts):
+        resource["meta"] = {"lastUpdated": (stored + timedelta(seconds=place)).isoformat()}
+        if resource["resourceType"] != "Patient":
+            resource["id"] = f"r{place}"
     return charts
 
 
@@ -72,7 +72,7 @@ def write(folder: Path, stored: datetime = STORED) -> tuple[Path, Path]:
     data.mkdir(parents=True)
     (data / "new_patient_tasks.json").write_text(json.dumps(tasks(), indent=1), encoding="utf-8")
     patients = folder / "patients.ndjson"
-    patients.write_text("".join(json.dumps(one) + "\n" for one in resources(stored)), encoding="utf-8")
+    patients.write_text("".join(json.dumps(resource) + "\n" for resource in resources(stored)), encoding="utf-8")
     return folder / "checkout", patients
 
 

@@ -61,23 +61,25 @@ def test_every_branch_is_in_the_bundled_set() -> None:
     assert all(len({task.patient for task in bundled.tasks if task.type == kind}) == 30 for kind in TYPES)
     hospital = hospital_of(hospital_lines())
     for kind in TYPES:
-        known = {(one.mrn, one.now): one for one in candidates(kind, hospital, PROFILE.now)}
+        known = {(candidate.mrn, candidate.now): candidate for candidate in candidates(kind, hospital, PROFILE.now)}
         chosen = [
             known[task.patient, datetime.fromisoformat(task.context[5:30])]
             for task in bundled.tasks
             if task.type == kind
         ]
-        assert {one.branch for one in chosen} == {one.branch for one in known.values()}, kind
-        assert kind == "task3" or Counter(one.rare for one in chosen) == {True: 15, False: 15}
-        other = Counter(one.rare for one in chosen if "the last stored is another" in one.branch)
-        assert kind != "task7" or min(other[True], other[False]) >= 3
+        assert {candidate.branch for candidate in chosen} == {candidate.branch for candidate in known.values()}, kind
+        assert kind == "task3" or Counter(candidate.rare for candidate in chosen) == {True: 15, False: 15}
+        last_stored = Counter(
+            candidate.rare for candidate in chosen if "the last stored is another" in candidate.branch
+        )
+        assert kind != "task7" or min(last_stored[True], last_stored[False]) >= 3
 
 
 def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, tmp_path: Path) -> None:
     same = medagent("data", "verify", small, "--seed", "one")
     assert (same.code, "every byte follows from the seed" in same.out) == (0, True)
-    other = medagent("data", "verify", small, "--seed", "two")
-    assert (other.code, "the seed: its SHA-256" in other.out) == (1, True)
+    refused = medagent("data", "verify", small, "--seed", "two")
+    assert (refused.code, "the seed: its SHA-256" in refused.out) == (1, True)
     changed = tmp_path / "changed"
     changed.mkdir()
     for file in small.iterdir():
@@ -146,9 +148,9 @@ def test_bad_orders_are_refused_in_a_line(tmp_path: Path) -> None:
 
 def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
     now = made.SCENARIO
-    patients = [one for one in made.resources() if one["resourceType"] == "Patient"][:2]
+    patients = [resource for resource in made.resources() if resource["resourceType"] == "Patient"][:2]
     resources = list(patients)
-    for place, mrn in enumerate(one["id"] for one in patients):
+    for place, mrn in enumerate(patient["id"] for patient in patients):
         drug = {"resourceType": "MedicationRequest", "id": f"m{place}", "status": "active", "intent": "order",
                 "authoredOn": now.isoformat(), "subject": {"reference": f"Patient/{mrn}"},
                 "medicationCodeableConcept": {"text": "ondansetron 4 mg"}}  # fmt: skip
@@ -161,10 +163,10 @@ def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
                        "effectiveDateTime": (now - timedelta(hours=hours)).isoformat(),
                        "valueQuantity": {"value": value}}  # fmt: skip
             resources.append(reading)
-    lines = [json.dumps(one, separators=(",", ":")) for one in resources]
-    (one,) = candidates("task7", hospital_of(lines), now)
-    assert (one.mrn, one.rare) == (made.mrn(0), False)
-    assert one.branch.endswith("the last stored is another")
+    lines = [json.dumps(resource, separators=(",", ":")) for resource in resources]
+    (candidate,) = candidates("task7", hospital_of(lines), now)
+    assert (candidate.mrn, candidate.rare) == (made.mrn(0), False)
+    assert candidate.branch.endswith("the last stored is another")
     with pytest.raises(UserError, match=r"task1: .*raise --patients or lower --per-type"):
         list(tasks(hospital_of([]), now, SeededRandom(1), 2))
 

@@ -86,7 +86,7 @@ def test_lessons_survive_kills_in_play_and_in_learn(published: Set, tmp_path: Pa
     assert run(killed, published, "--trials", 2).code == 0
     (again,) = (killed / "results").iterdir()
     assert [(row["unit"], row["digest"]) for row in learned(again)] == [(row["unit"], row["digest"]) for row in rows]
-    copies = [{one.name for one in (run_folder / "agent").iterdir()} for run_folder in (path, again)]
+    copies = [{child.name for child in (run_folder / "agent").iterdir()} for run_folder in (path, again)]
     assert copies[0] == copies[1] == {"current", *map(str, range(1, 13))}
     finished = run(killed, published, "--trials", 2)
     assert "is complete and was not changed" in finished.err

@@ -157,7 +157,7 @@ def test_the_clock_is_recorded_when_the_run_begins(published: Set, tmp_path: Pat
 
 
 def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, tmp_path: Path) -> None:
-    resources = [json.dumps(one) for one in made.resources(datetime(2026, 3, 1, tzinfo=UTC))]
+    resources = [json.dumps(resource) for resource in made.resources(datetime(2026, 3, 1, tzinfo=UTC))]
     words = ("--agent", "reference", "--ids", "task1_1,task2_1,task9_1,task10_3", "--writes", "execute")
     with LiveServer(resources) as live:
         ran = published.run(*words, "--fhir", live.url, "--results-dir", tmp_path, "--full")
@@ -176,18 +176,18 @@ def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, t
     assert "cut-off not applied" in document["data"]["note"]
     results = json.loads((path / "results.json").read_text())
     assert (results["cut_off"], results["clock"]) == ("not applied", made.CLOCK)
-    assert [len(one["history"]) for one in results["results"]] == [2, 2, 2, 2]
+    assert [len(result["history"]) for result in results["results"]] == [2, 2, 2, 2]
     graded = medagent("grade", path)  # the server is gone
     assert "(4 of 4;" in graded.out
 
 
 def test_charts_stored_after_the_cut_off_are_never_empty_silently(published: Set, tmp_path: Path) -> None:
     resources = made.resources()
-    for one in resources:
-        if made.mrn(1) in json.dumps(one):
-            one["meta"]["lastUpdated"] = "2026-01-01T00:00:00Z"
+    for resource in resources:
+        if made.mrn(1) in json.dumps(resource):
+            resource["meta"]["lastUpdated"] = "2026-01-01T00:00:00Z"
     patients = tmp_path / "patients.ndjson"
-    patients.write_text("".join(json.dumps(one) + "\n" for one in resources))
+    patients.write_text("".join(json.dumps(resource) + "\n" for resource in resources))
     ran = published.run("--agent", "reference", "--ids", "task9_2", "--ehr", patients, "--results-dir", tmp_path)
     assert f"1 charts were stored after 2025-01-01 and count as empty: {made.mrn(1)}" in ran.err + ran.out
     assert "(0 of 1)" in ran.out
@@ -198,10 +198,13 @@ def test_charts_stored_after_the_cut_off_are_never_empty_silently(published: Set
     ("kept", "problem"),
     [
         (
-            lambda one: one.get("id") not in (made.mrn(3), made.mrn(4)),
+            lambda resource: resource.get("id") not in (made.mrn(3), made.mrn(4)),
             "2 of 30 patients are not on the server: S1000003, ",
         ),
-        (lambda one: one["resourceType"] == "Patient", "No chart contains anything that these tasks ask for."),
+        (
+            lambda resource: resource["resourceType"] == "Patient",
+            "No chart contains anything that these tasks ask for.",
+        ),
     ],
 )
 def test_patients_or_charts_that_are_missing_are_named_before_the_first_call(
@@ -209,8 +212,12 @@ def test_patients_or_charts_that_are_missing_are_named_before_the_first_call(
 ) -> None:
     patients = tmp_path / "patients.ndjson"
     gone = [made.mrn(3), made.mrn(4)] if "patients are" in problem else []
-    charts = [one for one in made.resources() if kept(one) and not any(mrn in json.dumps(one) for mrn in gone)]
-    patients.write_text("".join(json.dumps(one) + "\n" for one in charts))
+    charts = [
+        resource
+        for resource in made.resources()
+        if kept(resource) and not any(mrn in json.dumps(resource) for mrn in gone)
+    ]
+    patients.write_text("".join(json.dumps(resource) + "\n" for resource in charts))
     words = ("--agent", "nop", "--ehr", patients, "--results-dir", tmp_path / "results")
     refused = published.run(*words)
     assert refused.code == 1
@@ -232,8 +239,10 @@ def test_a_split_is_a_run_of_its_own_with_its_own_floor(published: Set, tmp_path
     assert counts == {"dev": 96, "val": 80, "id_test": 64, "ood": 60}
     lines = (tmp_path / "psb-300-id_test_r1_nop" / "items.jsonl").read_text().splitlines()
     items = [json.loads(line)["item"] for line in lines]
-    assert sorted(int(one[6:]) for one in items if one.startswith("task1_")) == sorted([5, 25, 8, 9, 24, 1, 4, 21])
-    assert sorted(int(one[7:]) for one in items if one.startswith("task10_")) == sorted([14, 23, 6, 25, 1, 26, 9, 19])
+    assert sorted(int(item[6:]) for item in items if item.startswith("task1_")) == sorted([5, 25, 8, 9, 24, 1, 4, 21])
+    assert sorted(int(item[7:]) for item in items if item.startswith("task10_")) == sorted(
+        [14, 23, 6, 25, 1, 26, 9, 19]
+    )
     unknown = published.run("--agent", "nop", "--split", "id_test", "--ids", "task1_2", "--results-dir", tmp_path)
     assert (unknown.code, unknown.err.count("\n")) == (1, 1)
 

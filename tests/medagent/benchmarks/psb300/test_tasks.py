@@ -57,17 +57,17 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
     ("change", "named"),
     [
         (lambda listed: listed[:-1], "it should have 30 tasks of each type, but contains 29 of task10"),
-        (lambda listed: [{**one, "sol": []} for one in listed], "fields that the published file does not have: sol"),
+        (lambda listed: [{**task, "sol": []} for task in listed], "fields that the published file does not have: sol"),
         (
-            lambda listed: [{**one, "instruction": "?"} for one in listed],
+            lambda listed: [{**task, "instruction": "?"} for task in listed],
             "the instruction does not contain the MRN: task1_1, ",
         ),
         (
-            lambda listed: [{**one, "context": "later"} if one["id"] == "task9_4" else one for one in listed],
+            lambda listed: [{**task, "context": "later"} if task["id"] == "task9_4" else task for task in listed],
             "one context should lack a readable time, but 2 do: task3_8, task9_4",
         ),
         (
-            lambda listed: [{n: v for n, v in one.items() if n != "context"} for one in listed[:1]] + listed[1:],
+            lambda listed: [{n: v for n, v in task.items() if n != "context"} for task in listed[:1]] + listed[1:],
             "the context of these tasks is missing: task1_1",
         ),
     ],

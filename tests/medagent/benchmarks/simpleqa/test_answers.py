@@ -32,7 +32,7 @@ def grade(server: ModelServer, folder: Path, *words: object) -> Ran:
 
 def answers(path: Path, wrong: int = 0) -> Path:
     said = [{"answer": "rossz" if n < wrong else item.answer} for n, item in enumerate(ITEMS)]
-    rows = [{"id": item.id, "answer": json.dumps(one)} for item, one in zip(ITEMS, said, strict=True)]
+    rows = [{"id": item.id, "answer": json.dumps(reply)} for item, reply in zip(ITEMS, said, strict=True)]
     return write_items(path, rows)
 
 
@@ -188,7 +188,7 @@ def test_answers_with_nothing_in_them_are_said(
 def test_a_question_in_two_languages_is_one_cluster(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path)
-    alone, _, both = (one["total"]["correct_interval"] for one in results(run_folder(tmp_path))["sections"])
+    alone, _, both = (section["total"]["correct_interval"] for section in results(run_folder(tmp_path))["sections"])
     assert both["high"] - both["low"] == pytest.approx(alone["high"] - alone["low"], abs=0.01)
 
 
@@ -215,14 +215,14 @@ def test_only_groups_that_the_data_has_are_printed(tmp_path: Path, capsys: pytes
 def test_the_verdicts_of_a_file_are_compared(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in answers(tmp_path / "a.jsonl", wrong=2).read_text("utf-8").splitlines()]
     equal = write_items(tmp_path / "equal.jsonl", [{**row, "correct": n > 1} for n, row in enumerate(rows)])
-    other = write_items(tmp_path / "other.jsonl", [{**row, "correct": int(n > 2)} for n, row in enumerate(rows)])
+    unequal = write_items(tmp_path / "other.jsonl", [{**row, "correct": int(n > 2)} for n, row in enumerate(rows)])
     with ModelServer(reply=Oracle()) as server:
         ran = grade(server, tmp_path, "--answers", equal, "--lang", "hu", "--expect-recorded")
         assert (ran.code, "Equal to the recorded verdict in 40 of 40" in ran.out) == (0, True), ran.err + ran.out
-        ran = grade(server, tmp_path, "--answers", other, "--lang", "hu")
+        ran = grade(server, tmp_path, "--answers", unequal, "--lang", "hu")
         said = " ".join(ran.out.split())
         assert (ran.code, "39 of 40; different: H03/hu (recorded wrong, here right" in said) == (0, True)
-        assert grade(server, tmp_path, "--answers", other, "--lang", "hu", "--expect-recorded").code == 1
+        assert grade(server, tmp_path, "--answers", unequal, "--lang", "hu", "--expect-recorded").code == 1
         plain = grade(server, tmp_path, "--answers", tmp_path / "a.jsonl", "--lang", "hu", "--expect-recorded")
         assert (plain.code, "no verdicts to compare" in plain.err) == (1, True)
         rows[4]["correct"] = "yes"

@@ -50,7 +50,7 @@ def check(server: ModelServer, folder: Path, *words: object) -> Ran:
 def test_there_are_the_published_cases_and_200_more() -> None:
     ids = [case.id for case in judge_cases()]
     assert len(set(ids)) == len(ids) == 236
-    assert sum(one.startswith("own-") for one in ids) == 200
+    assert sum(case_id.startswith("own-") for case_id in ids) == 200
     kinds = {case.kind for case in judge_cases()}
     assert {"a number, right to its last digit", "a name, written otherwise", PARTIAL} <= kinds
 
@@ -97,8 +97,8 @@ def test_the_published_prompt_is_sent_byte_for_byte(tmp_path: Path) -> None:
         sent = [call.body["messages"] for call in server.calls if call.body["model"] == "j"]
         check(server, tmp_path, "--judge-prompt", "published")
     expected = {published(question, 'a "{prediction}"\n{question}', answer) for question in questions}
-    assert [[message["role"] for message in one] for one in sent] == [["user"], ["user"]]
-    assert {one[0]["content"] for one in sent} == expected
+    assert [[message["role"] for message in messages] for messages in sent] == [["user"], ["user"]]
+    assert {messages[0]["content"] for messages in sent} == expected
     report = json.loads((tmp_path / "simpleqa-check_r1_j" / "report.json").read_text("utf-8"))
     assert report["settings"]["judge-prompt-digest"] == JUDGE_PROMPTS["published"]
 
@@ -149,7 +149,7 @@ def test_a_run_is_exported_and_read_back_with_the_same_figures(tmp_path: Path) -
     ran = medagent("simpleqa", "export", run_folder(tmp_path), tmp_path / "oc")
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 4  # predictions and results of two languages
-    own = json.loads(medagent("simpleqa", "score", run_folder(tmp_path), "--json").out)[0]["sections"]
+    ours = json.loads(medagent("simpleqa", "score", run_folder(tmp_path), "--json").out)[0]["sections"]
     theirs = json.loads(medagent("simpleqa", "score", tmp_path / "oc", "--json").out)
-    assert [one["sections"][0]["total"] for one in theirs] == [one["total"] for one in own[:2]]
+    assert [scored["sections"][0]["total"] for scored in theirs] == [section["total"] for section in ours[:2]]
     assert medagent("simpleqa", "export", tmp_path, tmp_path / "x").code == 1

@@ -150,7 +150,9 @@ def test_each_change_to_a_recipe_is_named(checkout: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES if one.judge_prompt], ids=lambda one: f"{one.name}-{one.variant}"
+    "recipe",
+    [recipe for recipe in RECIPES if recipe.judge_prompt],
+    ids=lambda recipe: f"{recipe.name}-{recipe.variant}",
 )
 def test_a_run_by_the_recipe_over_the_whole_set_is_as_published(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = JudgePrompt(Template("{question}{gold}{reply}", {}), "letters")
@@ -165,8 +167,8 @@ def test_a_run_by_the_recipe_over_the_whole_set_is_as_published(recipe: Any, mon
         **{name.replace("_", "-"): value for name, value in recipe.sampling.items()},
     }
     assert score_line(settings, recipe.questions, [panel]) == f"recipe {recipe.name} for {recipe.variant}: as published"
-    other = replace(panel, rule="robust")
-    assert f"verdict rule robust (published: {recipe.rule})" in score_line(settings, recipe.questions, [other])
+    robust = replace(panel, rule="robust")
+    assert f"verdict rule robust (published: {recipe.rule})" in score_line(settings, recipe.questions, [robust])
 
 
 def test_the_autorater_takes_its_text_from_a_file_and_its_headline_is_f(tmp_path: Path) -> None:
@@ -259,7 +261,7 @@ def test_unreadable_replies_up_to_a_share_leave_a_run_complete(
 ) -> None:
     rows = [{"question": f"Ki {n}?", "answer": "x", "qid": f"q{n}"} for n in range(20)]
     mute = {f"Ki {n}?" for n in range(unread)}
-    reply = replies(lambda text: "Hm." if any(one in text for one in mute) else '{"evaluation": "CORRECT"}')
+    reply = replies(lambda text: "Hm." if any(question in text for question in mute) else '{"evaluation": "CORRECT"}')
     with ModelServer(reply=reply) as server:
         data = write_items(tmp_path / "q.jsonl", rows)
         ran = run(server, tmp_path, data, "--judge", "j", "--lang", "hu", *words)

@@ -44,7 +44,9 @@ def constants_right(dataset: TaskSet) -> int:
     """What the best constant answers get right."""
     assert dataset.reads is not None
     floors = baselines(items(dataset), RecordedSource.of_file(dataset.reads), constants_of(dataset))
-    return sum(right(dataset, {kind: one.answer for kind, one in floors.behaviours("constant").items()}).values())
+    return sum(
+        right(dataset, {kind: behaviour.answer for kind, behaviour in floors.behaviours("constant").items()}).values()
+    )
 
 
 def nothing_right(dataset: TaskSet) -> dict[str, int]:

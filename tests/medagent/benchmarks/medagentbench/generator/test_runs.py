@@ -114,7 +114,7 @@ def test_a_set_has_patients_for_own_types(shift: Path, tmp_path: Path) -> None:
         for line in (tmp_path / "own_types_r1_reference" / "tasks.jsonl").read_text("utf-8").splitlines()
     ]
     patients = (shift / "hospital.ndjson").read_text("utf-8")
-    assert all(f'{{"resourceType":"Patient","id":"{one["patient"]}"' in patients for one in tasks)
+    assert all(f'{{"resourceType":"Patient","id":"{task["patient"]}"' in patients for task in tasks)
     (tmp_path / "dataset.json").write_text((shift / "dataset.json").read_text("utf-8"), "utf-8")
     alone = medagent("run", types, "--dataset", tmp_path, "--agent", "nop")
     assert (alone.code, alone.err.count("\n")) == (1, 1)

@@ -78,7 +78,7 @@ def test_minus_one_is_right_in_a_sixth(whole: Path) -> None:
                 for item in items(dataset)
                 if item["id"].startswith(kind + "_")
             ]
-            assert sum(one == ([-1],) for one in accepted) == len(accepted) // 6
+            assert sum(answers == ([-1],) for answers in accepted) == len(accepted) // 6
 
 
 def test_v1_is_the_first_third_of_each_type(whole: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_recorded_searches_say_what_the_hospital_says(shift: Path) -> None:
         assert dataset.hospital is not None
         sources = RecordedSource.of_file(dataset.reads), NdjsonEhr(dataset.hospital)
         for item in items(dataset):
-            first, second = (grade_item(item, None, [], one, constants=constants_of(dataset)) for one in sources)
+            first, second = (grade_item(item, None, [], source, constants=constants_of(dataset)) for source in sources)
             assert (first.accepted, first.because) == (second.accepted, second.because), item["id"]
 
 
@@ -141,16 +141,18 @@ def test_edges_are_among_the_tasks(whole: Path) -> None:
         for code in ("MG", "K", "A1C")
     }
     last = {
-        code: [max(some, key=lambda one: one["effectiveDateTime"]) for some in series if some]
+        code: [max(readings, key=lambda reading: reading["effectiveDateTime"]) for readings in series if readings]
         for code, series in found.items()
     }
-    times = {code: {one["effectiveDateTime"] for one in some} for code, some in last.items()}
+    times = {code: {reading["effectiveDateTime"] for reading in readings} for code, readings in last.items()}
     assert {"2023-11-12T10:15:00+00:00", "2023-11-12T10:14:00+00:00"} <= times["MG"]
     assert {"2022-11-13T10:15:00+00:00", "2022-11-13T10:14:00+00:00"} <= times["A1C"]
-    assert {1, 1.5, 1.9, 2} <= {one["valueQuantity"]["value"] for one in last["MG"]}
-    assert {3.4, 3.5} <= {one["valueQuantity"]["value"] for one in last["K"]}
+    assert {1, 1.5, 1.9, 2} <= {reading["valueQuantity"]["value"] for reading in last["MG"]}
+    assert {3.4, 3.5} <= {reading["valueQuantity"]["value"] for reading in last["K"]}
     assert any(
-        len({one["effectiveDateTime"] for one in some}) < len(some) for series in found.values() for some in series
+        len({reading["effectiveDateTime"] for reading in readings}) < len(readings)
+        for series in found.values()
+        for readings in series
     )
     lines = (whole / "hospital.ndjson").read_text(encoding="utf-8")
     assert '"status":"amended"' in lines

@@ -370,7 +370,7 @@ def test_the_validator_names_every_problem_with_its_place(tmp_path: Path) -> Non
     places = {task.id: number for number, task in enumerate(load_dataset("synthetic", "v1").tasks)}
     code, out, _ = medagent("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9"), "--json")
     document = json.loads(out)
-    found = {(one["level"], one["place"]) for one in document["problems"]}
+    found = {(problem["level"], problem["place"]) for problem in document["problems"]}
     assert code == 1
     assert found >= {
         ("error", f"results[{places['task1_1']}].task_id"),

@@ -50,7 +50,11 @@ def test_answers_without_messages_are_graded_where_no_order_can_be_due(name: str
     else:
         lines(path, *answers)
     report = graded(path)
-    assert {one.item: one.correct for one in report.items} == {"task1_1": True, "task2_1": False, "task5_1": None}
+    assert {scored.item: scored.correct for scored in report.items} == {
+        "task1_1": True,
+        "task2_1": False,
+        "task5_1": None,
+    }
     assert any(note.startswith("POSTs unknown: only task1, task2, task4, task6, task7 are") for note in report.notes)
     assert grade(path, "--partial").code == 2, "one item is not graded"
 
@@ -58,23 +62,25 @@ def test_answers_without_messages_are_graded_where_no_order_can_be_due(name: str
 def test_an_answer_may_have_a_number_instead_of_an_id_or_come_with_its_messages(tmp_path: Path) -> None:
     conversation = episode(3, "[]") | {"task_id": "task3_1"}
     report = graded(lines(tmp_path / "runs.jsonl", {"index": 0, "result": RIGHT}, conversation))
-    assert {one.item: one.correct for one in report.items} == {"task1_1": True, "task3_1": False}
+    assert {scored.item: scored.correct for scored in report.items} == {"task1_1": True, "task3_1": False}
     assert not any(note.startswith("POSTs unknown") and "task3_1" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("failure", [{"status": "error"}, {"error": "time-out"}, {"status": "task error"}])
 def test_a_failed_line_without_a_result_is_not_the_agents_doing(failure: dict[str, Any], tmp_path: Path) -> None:
     report = graded(lines(tmp_path / "runs.jsonl", answer("task1_1", RIGHT), answer("task1_2", None) | failure))
-    assert {one.item: one.correct for one in report.items} == {"task1_1": True, "task1_2": None}
+    assert {scored.item: scored.correct for scored in report.items} == {"task1_1": True, "task1_2": None}
 
 
 def test_a_file_of_the_official_runner_may_have_any_name(tmp_path: Path) -> None:
     outputs = [episode(0, RIGHT), episode(2, "[1]")]
     overall = tmp_path / "overall.jsonl"
     overall.write_text(json.dumps({"custom": {"raw_results": outputs}}, indent=4), encoding="utf-8")
-    runs = lines(tmp_path / "runs.json", *({"index": one["index"], "error": None, "output": one} for one in outputs))
+    runs = lines(
+        tmp_path / "runs.json", *({"index": output["index"], "error": None, "output": output} for output in outputs)
+    )
     for path in (overall, runs):
-        assert {one.item: one.correct for one in graded(path).items} == {"task1_1": True, "task2_1": False}
+        assert {scored.item: scored.correct for scored in graded(path).items} == {"task1_1": True, "task2_1": False}
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,11 @@ def said(folder: Path, text: str, patients: OfficialData, *answers: object) -> l
 def test_all_vectors_have_their_verdict_over_the_embedded_server(tmp_path: Path, patients: OfficialData) -> None:
     tasks = {task["id"]: task for task in json.loads(read_xz(DATA / "medagentbench" / "tasks.json.xz"))}
     cases = [json.loads(line) for line in read_xz(DATA / "medagentbench" / "cases.jsonl.xz").splitlines()]
-    items = [(tasks[one["task_id"]], item(one["task_id"], one["answer"], one["post_history"])) for one in cases]
+    items = [(tasks[case["task_id"]], item(case["task_id"], case["answer"], case["post_history"])) for case in cases]
     verdicts = official_verdicts(written(tmp_path, STAND_IN), items, patients, PUBLISHED.base)
     assert len(verdicts) == 4000
     assert [
-        one["case"] for one, verdict in zip(cases, verdicts, strict=True) if verdict.right is not one["verdict"]
+        case["case"] for case, verdict in zip(cases, verdicts, strict=True) if verdict.right is not case["verdict"]
     ] == []
 
 
@@ -113,8 +113,8 @@ def test_only_true_is_right_what_it_raises_is_wrong_and_what_it_prints_is_nothin
 ) -> None:
     urls = f"{PUBLISHED.base}Patient?_count=1&_format=json", f"{PUBLISHED.base}Nothing", "http://other/fhir/Patient"
     verdicts = said(tmp_path, f"{BEHAVIOUR}{ALL} = judge", patients, "True", "1", "None", "1 / 0", None, *urls)
-    assert [one.right for one in verdicts] == [True, False, False, False, False, True, False, False]
-    assert [one.reason for one in verdicts if one.reason] == [
+    assert [verdict.right for verdict in verdicts] == [True, False, False, False, False, True, False, False]
+    assert [verdict.reason for verdict in verdicts if verdict.reason] == [
         "raised ZeroDivisionError: division by zero",
         "no answer",
         "raised OSError: http://other/fhir/Patient: does not begin with the FHIR base http://localhost:8080/fhir/",
@@ -123,7 +123,7 @@ def test_only_true_is_right_what_it_raises_is_wrong_and_what_it_prints_is_nothin
 
 def test_what_never_returns_or_ends_the_process_has_no_verdict(tmp_path: Path, patients: OfficialData) -> None:
     verdicts = said(tmp_path, f"{BEHAVIOUR}{ALL} = judge", patients, "end", "hang", "True", "hang", "True")
-    assert [(one.right, one.reason) for one in verdicts] == [
+    assert [(verdict.right, verdict.reason) for verdict in verdicts] == [
         (None, "ended its process"),
         (None, "did not return in 0.3 s"),
         (True, ""),
@@ -190,7 +190,9 @@ def test_the_file_sees_no_variable_that_could_hold_a_key(
     asked = [({"id": "task1_1", "eval_MRN": "S1"}, item("task1_1", "[1]"))]
     [verdict] = official_verdicts(file, asked, patients, PUBLISHED.base)
     names = set(verdict.reason.removeprefix("raised ValueError: ").split(","))
-    assert names <= {"PATH", "HOME", "LANG", "LC_CTYPE", "PWD"} | {one for one in names if one.startswith("PYTHON")}
+    assert names <= {"PATH", "HOME", "LANG", "LC_CTYPE", "PWD"} | {
+        variable for variable in names if variable.startswith("PYTHON")
+    }
     assert "PYTHONPATH_X" in names
 
 

@@ -59,7 +59,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def verdicts(report: Report) -> list[bool | None]:
-    return [one.correct for one in report.items]
+    return [scored.correct for scored in report.items]
 
 
 def test_rates_count_what_could_not_be_graded_apart(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def crashes(count: int, tmp_path: Path) -> None:
     tasks.write_text(json.dumps(chosen), encoding="utf-8")
     cases = [(case_of(task, Constants()), ()) for task in chosen]
     key.write_text("".join(result_lines(recorded(cases, NdjsonEhr(facts), complete=False, whole=False))))
-    whole = json.dumps({**real, "results": [one for one in real["results"] if one["task_id"] in ids]})
+    whole = json.dumps({**real, "results": [result for result in real["results"] if result["task_id"] in ids]})
     rng, reports = random.Random(20231113), 0
     for _ in range(count):
         data = json.loads(whole)

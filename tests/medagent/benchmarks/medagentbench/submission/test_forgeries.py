@@ -35,15 +35,15 @@ class Forgery(NamedTuple):
 
 
 def row(files: Files, unit: str = UNIT) -> dict[str, Any]:
-    return next(one for one in files["episodes.jsonl"] if one["unit"] == unit)
+    return next(episode for episode in files["episodes.jsonl"] if episode["unit"] == unit)
 
 
 def result(files: Files) -> dict[str, Any]:
-    return next(one for one in files["results.json"]["results"] if one["task_id"] == TASK)
+    return next(entry for entry in files["results.json"]["results"] if entry["task_id"] == TASK)
 
 
 def ordered(files: Files) -> dict[str, Any]:
-    return next(one for one in files["episodes.jsonl"] if one["created"])
+    return next(episode for episode in files["episodes.jsonl"] if episode["created"])
 
 
 def settings(files: Files, *names: str) -> Iterator[dict[str, Any]]:
@@ -52,8 +52,8 @@ def settings(files: Files, *names: str) -> Iterator[dict[str, Any]]:
 
 def all_of(*forges: Forge) -> Forge:
     def forge(files: Files) -> None:
-        for one in forges:
-            one(files)
+        for part in forges:
+            part(files)
 
     return forge
 
@@ -85,8 +85,8 @@ def time_in_results(files: Files) -> None:
 
 def relabel(place: str, name: str, value: object) -> Forge:
     def forge(files: Files) -> None:
-        for one in settings(files, place):
-            one[name] = value
+        for mapping in settings(files, place):
+            mapping[name] = value
 
     return forge
 
@@ -109,17 +109,17 @@ def spent_in_report(files: Files) -> None:
 def spent_of_a_model(files: Files) -> None:
     """As much as a model of the same messages would have, in journal and report."""
     whole = {"prompt": 0, "completion": 0, "cost": 0.0, "calls": 0}
-    for one in files["episodes.jsonl"]:
-        own = {"prompt": 500, "completion": 50, "cost": 0.0, "calls": one["rounds"]}
-        one["spent"].update(own)
-        whole = {name: whole[name] + own[name] for name in whole}
+    for episode in files["episodes.jsonl"]:
+        spent = {"prompt": 500, "completion": 50, "cost": 0.0, "calls": episode["rounds"]}
+        episode["spent"].update(spent)
+        whole = {name: whole[name] + spent[name] for name in whole}
     report = files["report.json"]
     report["spent"].update(whole)
     report["spending"]["model"].update(whole)
 
 
 def seconds(files: Files) -> None:
-    quick = min(files["episodes.jsonl"], key=lambda one: one["seconds"])
+    quick = min(files["episodes.jsonl"], key=lambda episode: episode["seconds"])
     quick["seconds"] = 0.0
 
 
@@ -142,9 +142,9 @@ def versions(*places: str) -> Forge:
 
 def reached_the_limit(files: Files) -> None:
     """An episode that ended since its messages were used up ends no more under a higher limit."""
-    one = max(files["episodes.jsonl"], key=lambda each: each["rounds"])
-    del one["transcript"][-1]
-    one["rounds"], one["status"], one["answer"] = one["rounds"] - 1, "round_limit", None
+    longest = max(files["episodes.jsonl"], key=lambda episode: episode["rounds"])
+    del longest["transcript"][-1]
+    longest["rounds"], longest["status"], longest["answer"] = longest["rounds"] - 1, "round_limit", None
     everywhere("max-rounds", 30)(files)
 
 
@@ -157,8 +157,8 @@ def prompt(files: Files) -> None:
 
 
 def hints(files: Files) -> None:
-    for one in files["episodes.jsonl"]:
-        one["transcript"][0]["content"] += f"\nHint: the answer is {one['answer']}"
+    for episode in files["episodes.jsonl"]:
+        episode["transcript"][0]["content"] += f"\nHint: the answer is {episode['answer']}"
 
 
 def carried(files: Files) -> None:
@@ -177,7 +177,7 @@ def drop_episode(files: Files) -> None:
 
 
 def drop_trial(files: Files) -> None:
-    files["episodes.jsonl"] = [one for one in files["episodes.jsonl"] if one["trial"] == 1]
+    files["episodes.jsonl"] = [episode for episode in files["episodes.jsonl"] if episode["trial"] == 1]
     del files["results.2.json"]
 
 
@@ -200,12 +200,12 @@ def repeat_failed(files: Files) -> None:
 
 
 def invent_reply(files: Files) -> None:
-    turns = max(files["episodes.jsonl"], key=lambda one: len(one["transcript"]))["transcript"]
+    turns = max(files["episodes.jsonl"], key=lambda episode: len(episode["transcript"]))["transcript"]
     turns[2]["content"] = turns[2]["content"].replace("e", "E", 1)
 
 
 def forget_post(files: Files) -> None:
-    next(one for one in files["results.json"]["results"] if one["post_history"])["post_history"] = []
+    next(entry for entry in files["results.json"]["results"] if entry["post_history"])["post_history"] = []
 
 
 def change_write(files: Files) -> None:
@@ -320,7 +320,7 @@ FORGERIES = [
 ]
 
 
-@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda one: one.name.replace(" ", "-"))
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.name.replace(" ", "-"))
 def test_a_forgery_is_detected_or_listed(forgery: Forgery, made: tuple[Path, Path], tmp_path: Path) -> None:
     files = read(made[0])
     forgery.forge(files)
@@ -349,8 +349,8 @@ def test_messages_made_up_consistently_are_a_claim(made: tuple[Path, Path], tmp_
 def test_what_cannot_be_replayed_has_a_table_of_its_own(made: tuple[Path, Path], tmp_path: Path) -> None:
     files = read(made[0])
     DIGEST(files)
-    own = write(tmp_path / "own-prompts.zip", files)
-    ran = medagent("leaderboard", own, made[0], "--dataset", made[1])
+    submission = write(tmp_path / "own-prompts.zip", files)
+    ran = medagent("leaderboard", submission, made[0], "--dataset", made[1])
     assert ran.code == 0, ran.err
     first, second = (line for line in ran.out.splitlines() if line.startswith("## "))
     assert "cannot be done again" not in first
@@ -390,6 +390,6 @@ def test_the_table_lists_these_forgeries() -> None:
     page = (Path(__file__).parent / "forgeries.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (.+?) \| (detected|claimed|not checkable|needs no check|no replay) ", page, re.MULTILINE)
     words = {1: {"detected"}, 0: {"claimed", "not checkable", "needs no check"}, 2: {"no replay"}}
-    codes = [*((one.name, one.code) for one in FORGERIES), (MADE_UP, 0)]
+    codes = [*((forgery.name, forgery.code) for forgery in FORGERIES), (MADE_UP, 0)]
     assert [name for name, _ in listed] == [name for name, _ in codes]
     assert not [name for (name, word), (_, code) in zip(listed, codes, strict=True) if word not in words[code]]

@@ -150,8 +150,8 @@ def test_settings_of_a_wrong_type_are_named_and_nothing_else_is_read(
     files = read(made[0])
     *tables, name = place.split(".")
     table = files["run.json"]
-    for one in tables:
-        table = table[one]
+    for key in tables:
+        table = table[key]
     table[name] = value
     words = () if place == "settings.dataset" else ("--dataset", made[1])
     for command in (("submit", "check"), ("leaderboard",)):

@@ -29,8 +29,8 @@ def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
     assert (checked.code, checked.err) == (0, "")
     tasks, rules = checked.out.splitlines()
     assert re.fullmatch(rf"{re.escape(str(path))}: 2 tasks \(1 task9, 1 task1\), digest [0-9a-f]{{16}}", tasks)
-    for one in ("2023-11-13T10:15", "MG, K, GLU, A1C, BP", "1.9 mg/dL", "3.5 mmol/L", "24 hours", "docs/clinical.md"):
-        assert one in rules
+    for part in ("2023-11-13T10:15", "MG, K, GLU, A1C, BP", "1.9 mg/dL", "3.5 mmol/L", "24 hours", "docs/clinical.md"):
+        assert part in rules
 
 
 def test_the_schema_names_every_field_and_the_types() -> None:
@@ -116,8 +116,8 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     assert (valid.code, "0 errors" in valid.out) == (0, True)
     alone = tmp_path / "alone.json"
     alone.write_bytes((folder / "results.json").read_bytes())
-    other = written(tmp_path, [{**tasks[0], "type": "task2", "eval_MRN": "S2"}, *tasks[1:]])
-    refused = medagent("grade", alone, "--tasks", other, "--key", key)
+    altered = written(tmp_path, [{**tasks[0], "type": "task2", "eval_MRN": "S2"}, *tasks[1:]])
+    refused = medagent("grade", alone, "--tasks", altered, "--key", key)
     assert (refused.code, "is the answer key of another task set" in refused.err) == (1, True)
     unknown = medagent("run", "--dataset", path, "--agent", "nop", "--ids", "Fall-99")
     assert "unknown task id Fall-99; known: " in unknown.err
