@@ -42,7 +42,7 @@ def recording(rng: random.Random, number: int) -> Recording:
         [TermValue(term, words(rng, 2)) for term in terms for _ in range(rng.randint(1, 3))] for _ in range(2)
     )
     relations = {
-        ValuePair(labelled.term, labelled.value, given.value): Relation(rng.choice("ebcu"))
+        ValuePair(labelled.term, labelled.value, answered.value): Relation(rng.choice("ebcu"))
         for labelled in label
         for answered in response
         if labelled.term == answered.term

@@ -138,10 +138,10 @@ def main() -> None:
     clusters = clustered(differences)
     show(clusters[: options.show])
     if options.docs:
-        shown = [[(difference.case, difference.hapi, difference.ours) for difference in cluster] for cluster in clusters]
+        shown = [[(example.case, example.hapi, example.ours) for example in cluster] for cluster in clusters]
         report.put_into(options.docs, report.tables(plan, len(starts), results, shown))
     if options.list:
-        lines = (f"{' '.join(difference.cluster)}\t{difference.case.method} {difference.case.url}\n" for difference in differences)
+        lines = (f"{' '.join(example.cluster)}\t{example.case.method} {example.case.url}\n" for example in differences)
         options.list.write_text("".join(lines), "utf-8")
     print()
     for tier in TIERS:
