@@ -75,6 +75,7 @@ VARYING = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,64}\b"), "ID"),
     (re.compile(r"/tmp/\S+"), "PATH"),
+    (re.compile(r"(?<=\bbubblewrap )\d[\d.]*\d|(?<=\bPython )3\.\d+\.\d+|(?<=\bPython: )3\.\d+\.\d+"), "VERSION"),
     (re.compile(r"\s+"), " "),
 )
 ELLIPSIS = "…"
