@@ -167,6 +167,10 @@ class Interpreter:
             os.killpg(self._process.pid, signal.SIGKILL)
         if self._end is not None:
             await self._end()
+        # A sandbox that is killed while it starts can leave its Python alive, which ends with its input. It holds the
+        # pipes until then.
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         with contextlib.suppress(OSError):
             # Some versions of asyncio wait for the end of the pipes; a full pipe must be read until then.
             return (await self._process.communicate())[1]

@@ -89,7 +89,7 @@ def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:
     with LiveServer() as server:
         assert medagent("ehr", "push", "--to", server.url + "/", "--ehr", file).code == 0
         checked = medagent("doctor", "--fhir", server.url)
-    assert f"ok   FHIR server {server.url}: " in checked.out
+    assert f"ok   --fhir: {server.url}: " in checked.out
     assert "1 Patient, 2 Observation, searches are answered" in checked.out
 
 

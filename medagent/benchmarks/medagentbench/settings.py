@@ -61,9 +61,11 @@ class MedAgentBenchSettings(FhirSettings):
         A folder is stored with its full path, so that you can grade the run from elsewhere.
         """
         is_file = self.tasks_file is not None
+        first = {"version": None if is_file else self.version, "round": self.round}
         return {
+            **first,  # the command that continues the run begins with them
             **super().decides(),
-            "version": None if is_file else self.version,
+            **first,
             "dataset": None if is_file else named(self.dataset) or str(Path(self.dataset).resolve()),
             "replay-digest": file_digest(self.replay) if self.replay else None,
         }
