@@ -91,8 +91,8 @@ class _Page:
 def search(type, **params):
     one_page = params.get("_count") is not None
     params = {**params, "_total": params.get("_total", "accurate")} if one_page else {**params, "_count": 200}
-    pairs = [f"{_quoted(name)}={_quoted(one)}" for name, value in params.items() if value is not None
-             for one in (value if isinstance(value, list) else [value])]
+    pairs = [f"{_quoted(name)}={_quoted(single)}" for name, value in params.items() if value is not None
+             for single in (value if isinstance(value, list) else [value])]
     page = _Page(f"{type}?{'&'.join(pairs)}")
     if one_page:
         return page

@@ -215,8 +215,8 @@ class FromServer:
         counts = Counter(
             str(resource.get("resourceType")) for resources in known.used.values() for resource in resources
         )
-        generated = replace(options, patients=len(shown))
-        generation = Generation.of(TypesGenerator.version, seed, options.seed is None, generated, counts)
+        sampled_options = replace(options, patients=len(shown))
+        generation = Generation.of(TypesGenerator.version, seed, options.seed is None, sampled_options, counts)
         generation = generation.model_copy(update={"server": origin.server, "id_system": origin.id_system})
         reads = list(result_lines(known.used))
         name = hashlib.sha256("".join(reads).encode()).hexdigest()[:12]
@@ -300,5 +300,5 @@ def new_set_from(
     """Make a set of a benchmark's types over a hospital's own server, and its clock. Raises UserError, RuleError."""
     if not isinstance(benchmark, ClinicalBenchmark) or not benchmark.whole_reads:
         raise UserError("--fhir needs --from FILE.py, or an installed benchmark of task types")
-    generated = FromServer(benchmark.set_benchmark, benchmark.types, folder, options, server, say, report).make()
-    return generated, read_manifest(folder).clock
+    new_set = FromServer(benchmark.set_benchmark, benchmark.types, folder, options, server, say, report).make()
+    return new_set, read_manifest(folder).clock

@@ -35,7 +35,7 @@ class GradedEpisode:
 
     verdict: Verdict
     failure: Callable[[Missed | None], Failure | None]
-    """Why the episode is wrong, if that is what its agent had not read."""
+    """Why the episode is wrong, given what its agent had not read; None if it is right."""
     transcript: Sequence[HistoryMessage]
     """The messages that show what the agent read; empty if that is not known."""
     part: Mapping[str, Any] = field(default_factory=dict)

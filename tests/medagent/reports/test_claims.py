@@ -71,7 +71,9 @@ def test_several_runs_show_the_p_of_the_interval_and_the_adjusted_one() -> None:
     assert out.splitlines()[2].split()[-4:] == ["p", "p", "by", "Holm"]
     text = medagent("compare", *folders, "--markdown", *BENCHMARK).out
     for line in (row for row in text.splitlines() if row.startswith("**")):
-        unadjusted, adjusted = map(float, re.search(r"p = ([\d.]+), ([\d.]+) by Holm over 2 runs", line).groups())  # type: ignore[union-attr]  # the text matches, or the test fails
+        stated = re.search(r"p = ([\d.]+), ([\d.]+) by Holm over 2 runs", line)
+        assert stated is not None, line
+        unadjusted, adjusted = map(float, stated.groups())
         assert (ends(line)[0] > 0) == (unadjusted < 0.05)
         assert adjusted >= unadjusted
 

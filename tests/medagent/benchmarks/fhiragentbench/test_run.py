@@ -140,6 +140,23 @@ def test_what_cannot_be_meant_is_refused_in_a_line(run: Run, words: list[str], p
     assert problem in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "--prompt published=DIR needs a published strategy: --protocol multi_turn_resource"),
+        (
+            ["--protocol", "multi_turn_resource", "--system", __file__],
+            "--prompt published=DIR and --system both name the system prompt: leave one out",
+        ),
+    ],
+)
+def test_a_published_prompt_that_cannot_be_used_is_refused_in_a_line(run: Run, words: list[str], problem: str) -> None:
+    with ModelServer(reply="1") as server:
+        ran = run("--model", "m", "--base-url", server.url, "--prompt", "published=x", *words)
+    _, last = ran.err.splitlines()  # the first is about a question of this ward that is left out
+    assert (ran.code, last) == (1, f"medagent: {problem}")
+
+
 def test_nine_columns_have_no_split(run: Run, tmp_path: Path) -> None:
     questions = write_questions(tmp_path, NINE)
     assert run("--agent", "nop", questions=questions).code == 0
