@@ -81,14 +81,13 @@ class OptionField:
     name: str
     flag: str
     """The name without dashes: `max-tokens`."""
+    key: str
+    """Its name in `run.json`."""
+    written: str
+    """How a user writes it: `--max-tokens`, `--code seconds`."""
     info: FieldInfo
     option: Option
     model: type[BaseModel]
-
-    @property
-    def key(self) -> str:
-        """Its name in `run.json`."""
-        return self.option.key or self.flag
 
     @property
     def names(self) -> set[str]:
@@ -108,11 +107,6 @@ class OptionField:
         value = None if self.info.is_required() else self.info.get_default(call_default_factory=True)
         return int(value) if isinstance(value, float) and value.is_integer() else as_setting(value)
 
-    @property
-    def written(self) -> str:
-        """How a user writes it: `--max-tokens`, `--code seconds`."""
-        return f"--{self.option.part or self.flag}"
-
 
 def options(model: type[BaseModel], use: Use | None = None) -> Iterator[OptionField]:
     """The options of a settings model, all or those for a use, in the order of its fields."""
@@ -130,7 +124,10 @@ def option_of(model: type[BaseModel], name: str) -> OptionField | None:
     """The option of a field; None for a field that is none."""
     info = model.model_fields[name]
     mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
-    return None if mark is None else OptionField(name, mark.flag or name.replace("_", "-"), info, mark, model)
+    if mark is None:
+        return None
+    flag = mark.flag or name.replace("_", "-")
+    return OptionField(name, flag, mark.key or flag, f"--{mark.part or flag}", info, mark, model)
 
 
 def values(settings: BaseModel, *kinds: Storage) -> dict[str, Setting]:

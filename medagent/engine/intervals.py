@@ -44,8 +44,7 @@ def values_of(scores: Iterable[RatedUnit], outcome: Callable[[RatedUnit], bool |
     """The outcome of each trial as (1 or 0, 1), without trials of which it is unknown. By default, the outcome is
     whether a trial is right.
     """
-    known = ((score, outcome(score)) for score in scores)
-    return [_value(score, (float(true), 1.0)) for score, true in known if true is not None]
+    return [_value(score, (float(true), 1.0)) for score in scores if (true := outcome(score)) is not None]
 
 
 def _value(score: RatedUnit, values: tuple[float, ...]) -> Value:

@@ -384,10 +384,11 @@ def grounded_rate(scores: Sequence[RatedUnit]) -> GroundedRate | None:
         notes = dict.fromkeys(text.reading for text in scores if text.reading)
         note = next((text for text in notes if text != NO_READING.reading), NO_READING.reading)
         return GroundedRate(right=0, n=0, note=note) if notes else None
-    right, n = sum(score.grounded is True for score in known), len(known)
-    lucky = sum(score.correct is True and not score.grounded for score in known)
+    grounded = [score for score in known if score.grounded]
+    lucky = [score for score in known if score.correct and not score.grounded]
+    right, n = len(grounded), len(known)
     bounds = share_interval(values_of(known, lambda score: score.grounded))
-    return GroundedRate(right=right, n=n, lucky=lucky, value=right / n, interval=(bounds.low, bounds.high))
+    return GroundedRate(right=right, n=n, lucky=len(lucky), value=right / n, interval=(bounds.low, bounds.high))
 
 
 def grounded_line(overall: TableLine) -> Iterator[TableLine]:

@@ -346,7 +346,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     @final
     def chosen(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """The items that a run's settings select, of twins all. Raises UserError."""
-        twins = any(item.pair for item in items)
+        twins = [item for item in items if item.pair]
         return selected_pairs(items, settings, self.selected) if twins else self.selected(settings, items)
 
     def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:

@@ -44,7 +44,7 @@ def clinical_metrics(scores: Sequence[Scored], names: Mapping[str, str]) -> Metr
             TableSection(lines=(overall, *grounded_line(overall)), detail=True),
         ],
         notes=list(conduct_notes(scores)),
-        background=[*above_blind_notes(scores, overall.value), *means.background, *kind_notes(scores)],
+        background=[*above_blind_notes(above_blind(scores), overall.value), *means.background, *kind_notes(scores)],
         count="of",
         group_names={name: names[name] for name in types if name in names},
         baselines={name: line.value for name, line in baselines.items()},
@@ -87,9 +87,8 @@ def above_blind(scores: Sequence[Scored]) -> tuple[float, Interval] | None:
     return above(scores, {score.item.id: part.get("blind") for score in scores if (part := part_of(score))})
 
 
-def above_blind_notes(scores: Sequence[Scored], rate: float | None) -> Iterator[str]:
-    """The rate compared with the blind baseline's, if both are known."""
-    margin = above_blind(scores)
+def above_blind_notes(margin: tuple[float, Interval] | None, rate: float | None) -> Iterator[str]:
+    """The rate compared with the blind baseline's, if both are known. `margin` is that of `above_blind`."""
     if margin is not None:
         step, ends = difference(margin[0]), difference_spread((margin[1].low, margin[1].high))
         yield f"Score: {percent(rate)}; compared with blind: {step} (95% {ends})"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from medagent.benchmarks.clinical.metrics import (
     BASELINE_WORDS,
@@ -19,7 +20,7 @@ from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.medagentbench.results.official_grader import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import official_version
 from medagent.engine.intervals import by_item, rate_interval
-from medagent.engine.report import TableLine, TableSection, places
+from medagent.engine.report import GroundedRate, TableLine, TableSection, places
 from medagent.engine.scores import Metrics, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
@@ -36,18 +37,28 @@ GROUPS = {
 _PUBLISHED = Path(__file__).with_name("published.toml")
 
 
-class Rate(NamedTuple):
-    """The numbers of right, wrong and ungraded items."""
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The numbers of right, wrong and ungraded items, with the 95% interval of the share of right ones."""
 
     right: int
     wrong: int
     ungraded: int
+    interval: Interval
+    grounded: GroundedRate | None = None
 
     @classmethod
-    def of(cls, outcomes: Iterable[bool | None]) -> Rate:
-        """Count the right (True), wrong and ungraded (None) ones."""
-        known = list(outcomes)
-        return cls(known.count(True), known.count(False), known.count(None))
+    def of(cls, scores: Sequence[Scored]) -> Rate:
+        """The rate of some units. Its interval is for the same types and other patients."""
+        outcomes = [score.correct for score in scores]
+        counts = (outcomes.count(True), outcomes.count(False), outcomes.count(None))
+        return cls(*counts, rate_interval(scores), grounded_rate(scores))
+
+    @classmethod
+    def of_baseline(cls, verdicts: Sequence[bool | None]) -> Rate:
+        """The rate of a baseline, with Wilson's interval."""
+        right, wrong = verdicts.count(True), verdicts.count(False)
+        return cls(right, wrong, verdicts.count(None), wilson(right, right + wrong))
 
     @property
     def graded(self) -> int:
@@ -57,21 +68,86 @@ class Rate(NamedTuple):
     @property
     def share(self) -> float | None:
         """Right of graded, 0 to 1; None if there are none."""
-        return self.right / self.graded if self.graded else None
+        graded = self.graded
+        return self.right / graded if graded else None
 
     @property
     def share_of_all(self) -> float | None:
         """Right of all, 0 to 1; None if there are none."""
-        return self.right / (self.graded + self.ungraded) if self.graded + self.ungraded else None
+        n = self.graded + self.ungraded
+        return self.right / n if n else None
 
     @property
-    def interval(self) -> Interval:
-        """Wilson's 95% interval of `share`."""
-        return wilson(self.right, self.graded)
+    def document(self) -> dict[str, Any]:
+        """The rate as JSON, with the grounded share if it is known."""
+        return {
+            "right": self.right,
+            "wrong": self.wrong,
+            "ungraded": self.ungraded,
+            "rate": self.share,
+            "rate_of_all": self.share_of_all,
+            "interval_95": [self.interval.low, self.interval.high],
+            **({} if self.grounded is None else {"grounded": self.grounded.model_dump(mode="json")}),
+        }
+
+    def line(self, name: str, *, ungraded: bool = False) -> TableLine:
+        """The rate as a line of a table; with `ungraded`, it says how many items are not graded."""
+        n, share = self.graded, self.share
+        return TableLine(
+            name=name,
+            n=n,
+            value=share,
+            interval=(self.interval.low, self.interval.high) if n else None,
+            counts={"right": self.right},
+            more={"not graded": self.ungraded, "rate of all": self.share_of_all} if ungraded else {},
+            grounded=self.grounded,
+        )
 
 
-def _rate_of(scores: Sequence[Scored]) -> Rate:
-    return Rate.of(score.correct for score in scores)
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The rates of the units of one trial, or of all trials."""
+
+    overall: Rate
+    types: Mapping[str, Rate]
+    groups: Mapping[str, Rate]
+    branches: Mapping[str, Rate]
+    baselines: Mapping[str, Rate]
+    above_blind: tuple[float, Interval] | None
+
+    @classmethod
+    def of(cls, scores: Sequence[Scored]) -> Results:
+        """The rates of some units."""
+        groups = {name: [score for score in scores if score.item.group in kinds] for name, kinds in GROUPS.items()}
+        return cls(
+            Rate.of(scores),
+            {name: Rate.of(members) for name, members in by_type(scores, TYPES).items()},
+            {name: Rate.of(members) for name, members in groups.items()},
+            {name: Rate.of(members) for name, members in by_branch(scores).items()},
+            {name: Rate.of_baseline(verdicts) for name, verdicts in baseline_verdicts(scores).items()},
+            above_blind(scores),
+        )
+
+    def document(self, rules: str) -> dict[str, Any]:
+        """The rates in the form of `grade.json`."""
+        none = Rate.of([])
+        return {
+            "rules": rules,
+            "overall": self.overall.document,
+            "by_type": {name: rate.document for name, rate in self.types.items()},
+            "groups": {name: rate.document for name, rate in self.groups.items()},
+            "branches": {name: self.branches.get(name, none).document for name in BRANCHES},
+            "baselines": {name: rate.document for name, rate in self.baselines.items()},
+            "above_blind": self.margin_document,
+        }
+
+    @property
+    def margin_document(self) -> dict[str, Any] | None:
+        """The difference from the blind baseline as JSON; None if it is not known."""
+        if self.above_blind is None:
+            return None
+        value, interval = self.above_blind
+        return {"difference": value, "interval_95": [interval.low, interval.high]}
 
 
 def published_of(dataset: TaskSet) -> Sequence[PublishedSource]:
@@ -97,11 +173,12 @@ def mab_metrics(
     the checks of every item.
     """
     trials = _by_trial(scores)
+    results = Results.of(scores)
     items = () if official is None else tuple(score.outcome for score in scores)
     graded = by_item(scores)
     notes = [*([] if official is None else official.notes(items)), *conduct_notes(scores)]
-    background = [*above_blind_notes(scores, _rate_of(scores).share), *kind_notes(scores)]
-    sections = _sections(scores, rules, len(trials))
+    background = [*above_blind_notes(results.above_blind, results.overall.share), *kind_notes(scores)]
+    sections = _sections(results, rules, len(trials))
     if official is not None:
         sections.append(official.section(items))
     several = len(trials) > 1 and bool(graded)
@@ -111,17 +188,20 @@ def mab_metrics(
     published = published_of(dataset)
     return Metrics(
         table=[*sections, *published_sections(published)],
-        overall=_line("overall", scores, ungraded=False),
+        overall=results.overall.line("overall"),
         notes=notes if scores else ["No episode has ended, so nothing is graded."],
         background=[*background, *published_notes(published)] if scores else [],
         count="of",
         group_names={name: kind.title for name, kind in TYPES.items()},
-        baselines={name: rate.share for name, rate in _baselines(scores).items()},
+        baselines={name: rate.share for name, rate in results.baselines.items()},
         details={
-            "grades": [grade_document(trial_scores, rules, whole=whole) for trial_scores in trials.values()],
-            **({"all_trials": grade_document(scores, rules, whole=False)} if several else {}),
+            "grades": [
+                _trial_document(results if len(trials) == 1 else Results.of(members), members, rules, whole=whole)
+                for members in trials.values()
+            ],
+            **({"all_trials": results.document(rules)} if several else {}),
             "trials": _trials(scores, graded) if several else {},
-            "above_blind": _margin_document(above_blind(scores)),
+            "above_blind": results.margin_document,
             **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
@@ -135,19 +215,13 @@ def _by_trial(scores: Sequence[Scored]) -> dict[int, list[Scored]]:
     return dict(sorted(trials.items())) or {1: []}
 
 
-def grade_document(scores: Sequence[Scored], rules: str, *, whole: bool = True) -> dict[str, Any]:
-    """The rates of one trial, and with `whole` its items, in the form of `grade.json`."""
-    branches = by_branch(scores)
-    return {
-        "rules": rules,
-        "overall": _rates(scores),
-        "by_type": {name: _rates(group) for name, group in by_type(scores, TYPES).items()},
-        "groups": {name: _rates(members) for name, members in _groups(scores).items()},
-        "branches": {name: _rates(branches.get(name, ())) for name in BRANCHES},
-        "baselines": {name: _rate(rate, rate.interval) for name, rate in _baselines(scores).items()},
-        "above_blind": _margin_document(above_blind(scores)),
-        **({"items": list(_item_documents(scores))} if whole else {}),
-    }
+def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
+    """The rates of one trial and its items, in the form of `grade.json`."""
+    return _trial_document(Results.of(scores), scores, rules, whole=True)
+
+
+def _trial_document(results: Results, scores: Sequence[Scored], rules: str, *, whole: bool) -> dict[str, Any]:
+    return {**results.document(rules), **({"items": list(_item_documents(scores))} if whole else {})}
 
 
 def _item_documents(scores: Sequence[Scored]) -> Iterator[dict[str, Any]]:
@@ -175,59 +249,26 @@ def _item_document(scored: Scored) -> dict[str, Any]:
     }
 
 
-def _baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
-    return {name: Rate.of(verdicts) for name, verdicts in baseline_verdicts(scores).items()}
-
-
-def _margin_document(margin: tuple[float, Interval] | None) -> dict[str, Any] | None:
-    return None if margin is None else {"difference": margin[0], "interval_95": [margin[1].low, margin[1].high]}
-
-
-def _groups(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
-    return {name: [score for score in scores if score.item.group in kinds] for name, kinds in GROUPS.items()}
-
-
-def _sections(scores: Sequence[Scored], rules: str, trials: int) -> list[TableSection]:
+def _sections(results: Results, rules: str, trials: int) -> list[TableSection]:
     """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
-    ungraded = _rate_of(scores).ungraded > 0
-    groups = {f"{name} tasks": members for name, members in _groups(scores).items()}
-    actions = {BRANCHES[name]: members for name, members in by_branch(scores).items() if name != "query"}
-    overall = _line("overall", scores, ungraded)
+    ungraded = results.overall.ungraded > 0
+    groups = {f"{name} tasks": rate for name, rate in results.groups.items()}
+    actions = {BRANCHES[name]: rate for name, rate in results.branches.items() if name != "query"}
+    baselines = {BASELINE_WORDS[name]: rate for name, rate in results.baselines.items()}
+    overall = results.overall.line("overall", ungraded=ungraded)
     title = trials_title("" if rules == "official" else f"under the rules {rules!r}", trials)
 
-    def section(lines: Iterable[TableLine], *, title: str = "", detail: bool = False) -> TableSection:
-        return TableSection(title=title, name="MedAgentBench", lines=tuple(lines), detail=detail)
+    def section(rates: Mapping[str, Rate], *, title: str = "", detail: bool = False) -> TableSection:
+        lines = tuple(rate.line(name, ungraded=ungraded) for name, rate in rates.items())
+        return TableSection(title=title, name="MedAgentBench", lines=lines, detail=detail)
 
     return [
-        section((_line(name, members, ungraded) for name, members in by_type(scores, TYPES).items()), title=title),
-        section((_line(name, members, ungraded) for name, members in groups.items()), detail=True),
-        section(_line(words, members, ungraded) for words, members in actions.items()),
-        section(
-            (
-                _rate_line(BASELINE_WORDS[name], rate, rate.interval, ungraded)
-                for name, rate in _baselines(scores).items()
-            ),
-            detail=True,
-        ),
-        section([overall, *grounded_line(overall)], detail=True),
+        section(results.types, title=title),
+        section(groups, detail=True),
+        section(actions),
+        section(baselines, detail=True),
+        TableSection(name="MedAgentBench", lines=(overall, *grounded_line(overall)), detail=True),
     ]
-
-
-def _line(name: str, scores: Sequence[Scored], ungraded: bool) -> TableLine:
-    """The rate of some items. Its interval is for the same types and other patients."""
-    line = _rate_line(name, _rate_of(scores), rate_interval(scores), ungraded)
-    return line.model_copy(update={"grounded": grounded_rate(scores)})
-
-
-def _rate_line(name: str, rate: Rate, interval: Interval, ungraded: bool) -> TableLine:
-    return TableLine(
-        name=name,
-        n=rate.graded,
-        value=rate.share,
-        interval=(interval.low, interval.high) if rate.graded else None,
-        counts={"right": rate.right},
-        more={"not graded": rate.ungraded, "rate of all": rate.share_of_all} if ungraded else {},
-    )
 
 
 def _trials(scores: Sequence[Scored], graded: Mapping[str, Sequence[bool]]) -> dict[str, Any]:
@@ -251,20 +292,4 @@ def _pass_rates(rates: Rates) -> dict[str, Any]:
         "pass^k": rates.hat,
         "pass^k_interval_95": [[interval.low, interval.high] for interval in rates.hat_intervals],
         "standard_error": rates.error,
-    }
-
-
-def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
-    """The rate of some items as JSON, with the grounded share if it is known."""
-    grounded = grounded_rate(scores)
-    known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
-    return {**_rate(_rate_of(scores), rate_interval(scores)), **known}
-
-
-def _rate(rate: Rate, interval: Interval) -> dict[str, Any]:
-    return {
-        **rate._asdict(),
-        "rate": rate.share,
-        "rate_of_all": rate.share_of_all,
-        "interval_95": [interval.low, interval.high],
     }
