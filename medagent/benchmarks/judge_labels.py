@@ -66,7 +66,7 @@ def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelle
         benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
     for installed in map(find, names()):
-        if isinstance(installed, JudgedBenchmark) and (by_judge := installed.recorded(place.path, rule)):
+        if isinstance(installed, JudgedBenchmark) and (by_judge := installed.rubric.recorded(place.path, rule)):
             return by_judge[place.chosen(sorted(by_judge))], installed.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")

@@ -117,8 +117,9 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """The grader of episodes by one of the rule sets. Raises UserError."""
 
     def now(self, source: Any) -> datetime:
-        """The clock of the embedded server."""
-        return hospital_clock()
+        """The clock of the embedded server: that of the data set, otherwise that of the bundled hospital."""
+        manifest = self.manifest(source)
+        return hospital_clock() if manifest is None else manifest.clock
 
     def patients(self, source: Any, say: Say) -> EhrFile:
         """The patients for the embedded server: the user's data, the benchmark's own, or the bundled hospital; none if

@@ -32,7 +32,6 @@ from medagent.fhir_episodes.session import (
     StateDifference,
     Turn,
     Write,
-    acted,
     clean,
 )
 from medagent.fhir_episodes.settings import FhirSettings
@@ -101,8 +100,19 @@ class EpisodeRow(Row):
 
     @property
     def history(self) -> tuple[HistoryMessage, ...]:
-        """The messages as graders read them."""
-        return tuple(HistoryMessage(turn.role, acted(turn)) for turn in self.transcript)
+        """The messages as graders read them: the text that was acted on."""
+        acted = [turn.content if turn.dispatched is None else turn.dispatched for turn in self.transcript]
+        return tuple(HistoryMessage(turn.role, text) for turn, text in zip(self.transcript, acted, strict=True))
+
+    @property
+    def post_history(self) -> Sequence[HistoryMessage]:
+        """Every agent message that contains `POST` and the message that followed it, as results files have them."""
+        history = self.history
+        messages = list[HistoryMessage]()
+        for place, message in enumerate(history):
+            if message.is_attempt:
+                messages += history[place : place + 2]
+        return messages
 
     @property
     def posts(self) -> Sequence[Post]:

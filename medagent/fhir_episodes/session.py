@@ -7,7 +7,6 @@ follows the published loop (observed behaviour): how to read a message, what to 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -495,19 +494,3 @@ def _result(url: str, reply: Reply) -> Write:
 
 def _created(reply: Reply) -> dict[str, Any] | None:
     return as_object(json_value(unicode_json(reply.text))) if reply.status == 201 else None
-
-
-def acted(turn: Turn) -> str:
-    """The text of a message that the session acted on."""
-    return turn.content if turn.dispatched is None else turn.dispatched
-
-
-def post_history(transcript: Sequence[Turn]) -> list[dict[str, str]]:
-    """Every agent message that contains `POST` and the message that followed it, as a grader reads them."""
-    history = []
-    for number, turn in enumerate(transcript):
-        text = acted(turn)
-        if turn.role == "agent" and "POST" in text:
-            history.append({"role": "agent", "content": text})
-            history += [{"role": next_.role, "content": next_.content} for next_ in transcript[number + 1 : number + 2]]
-    return history

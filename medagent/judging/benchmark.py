@@ -20,7 +20,7 @@ from medagent.judging.judging import Judging
 from medagent.judging.panel import MOST_UNREAD, Panel, PanelSettings
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
 from medagent.judging.rubric import Rubric, Subject
-from refsol.agreement import Labelled, self_judged
+from refsol.agreement import self_judged
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)
 RowT = TypeVar("RowT", bound=Row)
@@ -40,10 +40,6 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
             name, answer = unit_name(row.unit, items), self.answer(row)
             if name is not None and answer is not None and not row.owed:
                 yield Subject(row.unit, items[name.item], answer)
-
-    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
-        """The labels by judge in another tool's files, read by a rule. Empty if these files are unknown."""
-        return {}
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         return judgements_of(run, self)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from medagent.core.errors import UserError
 from medagent.models.wording import fill, strip_thinking
+from refsol.agreement import Labelled
 
 BUNDLED = "bundled"
 """The name of a benchmark's bundled prompt."""
@@ -135,6 +136,12 @@ class Rubric(ABC, Generic[P]):
         rule that gives a verdict for every reply may return another word.
         """
         return self.read(reply, rule)
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """The labels by judge in another tool's files, read by a rule. Empty if these files are unknown. Raises
+        UserError for an unknown rule.
+        """
+        return {}
 
     def known_rule(self, name: str) -> str:
         """The rule with this name; an empty name means the default. Raises UserError if it does not exist."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 
@@ -32,7 +32,7 @@ def test_official_files_grade_as_the_run(exported: Path, name: str, tmp_path: Pa
     run_grade = json.loads((exported.parent / "v2_r1_constant" / "grade.json").read_text())
     # v1 or v2 is told from the numbers, which a part of a task set does not prove: the task file is named.
     bundled, tasks = load_dataset("synthetic", "v2"), tmp_path / "tasks.json"
-    tasks.write_text(json.dumps(records(bundled)), encoding="utf-8")
+    tasks.write_text(json.dumps([task.published for task in bundled.tasks]), encoding="utf-8")
     key = bundled.reads
     alone = tmp_path / name  # its run.json names the set, and not this file of its tasks
     alone.write_bytes((exported / name).read_bytes())

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -24,8 +23,9 @@ from medagent.benchmarks.clinical.generation import (
     types_case,
 )
 from medagent.benchmarks.clinical.grader import ClinicalGrader, GradedEpisode, not_the_agent
-from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem, opened_once
+from medagent.benchmarks.clinical.items import Facts, FactsPlace, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
+from medagent.benchmarks.clinical.plugin_types import types_in
 from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files
 from medagent.benchmarks.clinical.settings import AGENTS, ClinicalGrading, ClinicalSettings
 from medagent.benchmarks.clinical.task_sources import (
@@ -41,6 +41,7 @@ from medagent.benchmarks.generated_sets import stored_seed
 from medagent.core.errors import UserError
 from medagent.core.number_formats import counted
 from medagent.core.options import checked
+from medagent.core.plugins import Plugin
 from medagent.core.suggest import did_you_mean
 from medagent.core.tell import Tell, untold
 from medagent.core.wire import without_password
@@ -58,7 +59,6 @@ from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
-from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.chart import Chart
@@ -77,7 +77,7 @@ from refsol.clinical.trial import tried
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError, InputError
 from refsol.failures import KIND_WORDS
-from refsol.history import ACCEPTED, read_messages
+from refsol.history import ACCEPTED
 from refsol.verdict import Verdict
 
 SettingsT = TypeVar("SettingsT", bound=FhirSettings)
@@ -93,6 +93,8 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
     types: ClassVar[Sequence[TaskType]] = ()
     """The task types."""
+    plugin: ClassVar[Plugin | None] = None
+    """The user's file of the types, if they are not part of an installed class."""
     rules: ClassVar[Mapping[str, RuleSet]] = {"": CLINICAL}
     """The rule sets by name, the one that counts first."""
     manifest_name: ClassVar[str] = ""
@@ -124,11 +126,11 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         A set is opened once in a process, unless its tasks or facts change. A FHIR server may change at any time.
         """
         tasks = self.task_set(source)
-        opened = OpenSet(tasks, source.api_base.rstrip("/") + "/", *self.facts_of(tasks, source))
+        opened = OpenSet(tasks, source.api_base.rstrip("/") + "/", self.facts_of(tasks, source))
         if source.fhir is not None:
             return opened
         known = (type(self), tasks.path, tasks.part, tasks.digest, tasks.manifest.model_dump_json(), opened.digest)
-        return opened_once(replace(opened, identity=(*known, *self.grading_digests(source, opened).items())))
+        return opened_once(replace(opened, identity=(*known, *opened.place.decides.items())))
 
     def items(self, source: Any) -> Sequence[FhirItem]:
         return self.items_of(self.task_set(source), source)
@@ -178,9 +180,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """By type of this benchmark from which patients its tasks were sampled, as far as it is known."""
         names = {kind.name for kind in self.types}
         return {name: account for name, account in tasks.manifest.accounts.items() if name in names}
-
-    def now(self, source: Any) -> datetime:
-        return self.task_set(source).clock
 
     def patients(self, source: Any, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`."""
@@ -242,7 +241,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     @final
     def reply(self, row: EpisodeRow, rules: RuleSet) -> Reply:
         """What the agent of an episode did."""
-        reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), rules, ACCEPTED)
+        reply = Reply.of(row.answer, row.post_history, rules, ACCEPTED)
         return replace(reply, changes=tuple(row.changes) if isinstance(row.changes, list) else None)
 
     def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
@@ -316,10 +315,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             )
         return ClinicalGrader(self, source, self.open_set(source), rules)
 
-    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        """What else a stored score depends on."""
-        return {"now": opened.tasks.clock.isoformat()}
-
     def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         """The results of all trials."""
         names = {kind.name: kind.words for kind in self.task_types(opened.tasks).values()}
@@ -327,20 +322,26 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
 
     # The facts
 
-    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
-        """The digest of the place of a set's facts, and a function that opens them. Raises UserError."""
+    def facts_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
+        """The place of a set's facts, and what else a stored score depends on. Raises UserError."""
+        types = {} if self.plugin is None else {"types": self.plugin.digest}
+        return replace(self._place_of(tasks, source), decides={"now": tasks.clock.isoformat(), **types})
+
+    def _place_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
         if source.ehr is not None:
             file = imported_file(source.ehr)
-            return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
+            return FactsPlace(lambda: file.digest, lambda: Facts(embedded_facts(file.path)))
         generated = tasks.manifest.generated
         if source.fhir is not None and not (generated and generated.server):
             fhir = source.fhir
             digest = sha256(without_password(fhir).encode()).hexdigest()
-            return lambda: digest, lambda: Facts(SearchEhr(*http_ask(fhir, source.fhir_headers, source.ca_file)))
+            return FactsPlace(
+                lambda: digest, lambda: Facts(SearchEhr(*http_ask(fhir, source.fhir_headers, source.ca_file)))
+            )
         if (reads := tasks.reads) is not None:
-            return lambda: tasks.manifest.files[reads.name], lambda: Facts(RecordedSource.of_file(reads))
+            return FactsPlace(lambda: tasks.manifest.files[reads.name], lambda: Facts(RecordedSource.of_file(reads)))
         patients = self.patients(source, lambda _: None)
-        return lambda: patients.digest, lambda: Facts(embedded_facts(patients.path))
+        return FactsPlace(lambda: patients.digest, lambda: Facts(embedded_facts(patients.path)))
 
     @final
     def readings(self, item: TaskItem) -> Source:
@@ -423,7 +424,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         tasks = load_set(folder)
         source = self.named_source(str(folder), None)
-        opened = OpenSet(tasks, tasks.manifest.base, *self.facts_of(tasks, source))
+        opened = OpenSet(tasks, tasks.manifest.base, self.facts_of(tasks, source))
         item = self.item_of(tasks, tasks.tasks[0], source)
         return item, ClinicalGrader(self, source, opened, next(iter(self.rules)))
 
@@ -439,14 +440,16 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         saved_tasks = {"tasks": tasks} if tasks.is_file() else {}
         return source.model_copy(update=saved_tasks)
 
+    @property
+    @final
     def types_source(self) -> Callable[[], Sequence[TaskType]]:
         """A function that returns the task types. It can be pickled."""
-        return partial(_types_of, type(self))
+        return partial(_types_of, type(self)) if self.plugin is None else partial(types_in, self.plugin)
 
     def solver(self, settings: Any) -> Solver:
         """The reference agent's solver: it knows what the tasks state, and the rules of their types."""
         generated = None if settings.dataset is None else read_manifest(Path(settings.dataset)).generated
-        return partial(solve_by_types, self.types_source(), "" if generated is None else generated.id_system)
+        return partial(solve_by_types, self.types_source, "" if generated is None else generated.id_system)
 
     def scripted(self, settings: Any, items: Sequence[FhirItem]) -> TypesAgent | None:
         agent = settings.agent
@@ -467,7 +470,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             task.id: (task.patient, ruling_text(types[task.type], self.chart_of(opened, task, "")))
             for task in opened.tasks.tasks
         }
-        return RulingCheck(self.types_source(), settings.api_base, charts)
+        return RulingCheck(self.types_source, settings.api_base, charts)
 
     async def plan(self, settings: Any, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""

@@ -61,9 +61,6 @@ class Rules(Protocol):
     def baselines(self, opened: OpenSet, rules: str) -> Baselines:
         """The scores of agents that read nothing."""
 
-    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        """What else a stored score depends on."""
-
     def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         """The results of all trials."""
 
@@ -82,7 +79,7 @@ class ClinicalGrader(Grader[EpisodeRow]):
     def digests(self) -> Mapping[str, str]:
         opened = self._opened
         known = {"tasks": opened.tasks.digest, "facts": opened.digest, "grounds": "" if self._leaves_out else GROUNDS}
-        return {**known, **self._benchmark.grading_digests(self._source, opened)}
+        return {**known, **opened.place.decides}
 
     def score(self, item: Any, row: EpisodeRow, judged: Any = None) -> Awaitable[Score]:
         """See `Grader.score`. A thread reads the facts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -49,17 +49,29 @@ class Facts:
     """What a benchmark has found out about the source."""
 
 
+@dataclass(frozen=True, slots=True)
+class FactsPlace:
+    """Where the facts of a set are: a function that returns the digest of the place, and one that opens the facts.
+
+    Both raise UserError.
+    """
+
+    digest: Callable[[], str]
+    read: Callable[[], Facts]
+    decides: Mapping[str, str] = field(default_factory=dict)
+    """What else a stored score depends on."""
+
+
 @dataclass(frozen=True)
 class OpenSet:
     """A set with its facts, which are opened when they are needed, and with what was computed for all its tasks.
 
-    `place` identifies where the facts are, `base` is the FHIR base of right orders.
+    `base` is the FHIR base of right orders.
     """
 
     tasks: TaskSet = field(compare=False)
     base: str
-    place: Callable[[], str] = field(compare=False)
-    read: Callable[[], Facts] = field(compare=False)
+    place: FactsPlace = field(compare=False)
     identity: tuple[Any, ...] = ()
     """What decides the charts and the rulings. Two sets with the same one are graded alike."""
     baselines: dict[str, Baselines] = field(default_factory=dict, compare=False)
@@ -70,12 +82,12 @@ class OpenSet:
     @cached_property
     def digest(self) -> str:
         """The digest of the place of the facts. Raises UserError."""
-        return self.place()
+        return self.place.digest()
 
     @cached_property
     def facts(self) -> Facts:
         """The facts. Raises UserError, FactsError."""
-        return self.read()
+        return self.place.read()
 
     @cached_property
     def examples(self) -> Examples:

@@ -91,6 +91,18 @@ class Task(BaseModel):
         return shown if shown in self.text else ""
 
     @property
+    def published(self) -> dict[str, Any]:
+        """The task in the format of published task files, which refsol reads. It does not contain the change."""
+        return {
+            "id": self.id,
+            "type": self.type,
+            "instruction": self.text,
+            "context": self.context,
+            "eval_MRN": self.patient or None,
+            "sol": self.fields.get("sol"),
+        }
+
+    @property
     def line(self) -> str:
         """The task as a line of `tasks.jsonl`."""
         return json.dumps(self.model_dump(mode="json"), ensure_ascii=False) + "\n"

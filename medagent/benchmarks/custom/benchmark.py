@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from types import ModuleType
-from typing import Any, ClassVar
+from functools import cache
 
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
-from medagent.benchmarks.clinical.items import OpenSet
+from medagent.benchmarks.clinical.plugin_types import types_in
 from medagent.benchmarks.clinical.settings import ClinicalSettings
 from medagent.core import plugins
 from medagent.core.errors import UserError
-from medagent.core.plugins import Plugin, classes_in, is_import_path
-from medagent.engine.benchmark import Benchmark
-from refsol.clinical.task_type import TaskType
-from refsol.clinical.trial import created, types_of
+from medagent.core.plugins import Plugin, is_import_path
 
 CUSTOM = "custom"
 """The benchmark in the manifests of sets that were made from a file of task types."""
@@ -26,34 +20,6 @@ class CustomBenchmark(ClinicalBenchmark[ClinicalSettings]):
     """The base of the benchmarks that are made of files. Each defines its plug-in and its types."""
 
     manifest_name = CUSTOM
-    plugin: ClassVar[Plugin]
-
-    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        return {**super().grading_digests(source, opened), "types": self.plugin.digest}
-
-    def types_source(self) -> Callable[[], Sequence[TaskType]]:
-        return partial(types_in, self.plugin)
-
-
-def types_in(plugin: Plugin) -> tuple[TaskType, ...]:
-    """The task types of a plug-in: all of a file, or one. Raises UserError, RuleError."""
-    loaded = plugin.load()
-    if isinstance(loaded, ModuleType):
-        _check_no_benchmark(loaded, plugin.path)
-        return types_of(loaded, plugin.path)
-    if isinstance(loaded, type) and issubclass(loaded, TaskType):
-        return (created(loaded),)
-    raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark or medagent.clinical.TaskType")
-
-
-def _check_no_benchmark(module: ModuleType, path: str) -> None:
-    """Raise UserError for a file of a benchmark's class instead of task types: the command must name the class."""
-    classes = classes_in(module)
-    if any(issubclass(defined, TaskType) for defined in classes.values()):
-        return
-    names = [name for name, defined in classes.items() if issubclass(defined, Benchmark)]
-    if names:
-        raise UserError(f"{path}: defines a benchmark, not task types; name its class: {path}:{names[0]}")
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from medagent.benchmarks.clinical.agents import Solver, TypesAgent
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
 from medagent.benchmarks.clinical.grader import GradedEpisode
-from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
+from medagent.benchmarks.clinical.items import Facts, FactsPlace, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.medagentbench._metrics import grade_document, mab_metrics
@@ -40,7 +40,6 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
     named,
     own_key,
     present_datasets,
-    record,
     ref,
     rules_in_words,
     select,
@@ -65,7 +64,6 @@ from medagent.fhir_data.files import is_sqlite
 from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import say
 from refsol.clinical.chart import Chart
@@ -75,7 +73,6 @@ from refsol.clinical.recorded import RecordedSource, recorded, result_lines
 from refsol.clinical.sources import NdjsonEhr, SearchEhr, Source
 from refsol.clinical.task_type import TaskType, UngradableError, graded
 from refsol.errors import DataFault, FactsError, InputError
-from refsol.history import HistoryMessage
 from refsol.medagentbench import RULE_SETS, TYPES, Constants, failure_of, grade_item, rule_name
 from refsol.medagentbench.grade import chart_of
 from refsol.medagentbench.recorded import Created, RecordedEpisode
@@ -195,15 +192,15 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return _types(constants_of(tasks))
 
     def chart(self, opened: OpenSet, task: Task, source: Source, rules: str) -> Chart:
-        return chart_of(record(task), source, self.rules[rules], constants_of(opened.tasks), opened.base)
+        return chart_of(task.published, source, self.rules[rules], constants_of(opened.tasks), opened.base)
 
     def case(self, opened: OpenSet, task: Task) -> Case:
-        return case_of(record(task), constants_of(opened.tasks))
+        return case_of(task.published, constants_of(opened.tasks))
 
     def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
         """See `ClinicalBenchmark.grade_episode`. A recording that is repeated may lack the GETs of its agent."""
         verdict, episode = graded(lambda: self._verdict(opened, item, row, rules)), _episode(row)
-        failure = partial(failure_of, verdict, _answer(row), episode.status, episode.transcript, _posts(row))
+        failure = partial(failure_of, verdict, _answer(row), episode.status, episode.transcript, row.post_history)
         replayed = isinstance(item, TaskItem) and item.source.replayed
         is_known = not replayed or any(message.get_url for message in episode.transcript)
         return GradedEpisode(verdict, failure, episode.transcript if is_known else ())
@@ -212,9 +209,9 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         if isinstance(row, RecordedRow) and row.problem:
             return Verdict(None, fault=row.problem)
         return grade_item(
-            {**record(item.stored), "change": item.stored.change} if isinstance(item, TaskItem) else {"id": item.id},
+            {**item.stored.published, "change": item.stored.change} if isinstance(item, TaskItem) else {"id": item.id},
             _answer(row),
-            _posts(row),
+            row.post_history,
             opened.facts.source,
             base=opened.base,
             rules=rule_name(rules),
@@ -227,13 +224,10 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         is_copy = isinstance(source, MedAgentBenchGrading) and source.official is not None
         return CopyGrader(self, source, self.open_set(source), rules) if is_copy else super().grader(source, rules)
 
-    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        return {}
-
     def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         return mab_metrics(scores, opened.tasks, rules, whole=isinstance(source, MedAgentBenchGrading))
 
-    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
+    def facts_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
         """See `ClinicalBenchmark.facts_of`. Facts may be named when a run is graded. Raises UserError, InputError."""
         grading = isinstance(source, MedAgentBenchGrading)
         key = source.key if isinstance(source, MedAgentBenchGrading) else None
@@ -245,20 +239,20 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         if (path := key or set_key) is not None:
             if path != tasks.reads:
                 self._check_key(path, RecordedSource.of_file(path), tasks)
-            return lambda: file_digest(path), lambda: Facts(RecordedSource.of_file(path))
+            return FactsPlace(lambda: file_digest(path), lambda: Facts(RecordedSource.of_file(path)))
         if source.fhir is not None:
             address = sha256(without_password(source.fhir).encode()).hexdigest()
-            return lambda: address, lambda: Facts(
-                SearchEhr(*http_ask(source.fhir, source.fhir_headers, source.ca_file))
+            return FactsPlace(
+                lambda: address, lambda: Facts(SearchEhr(*http_ask(source.fhir, source.fhir_headers, source.ca_file)))
             )
         if not grading or tasks.has_twins:
             file = self.set_patients(tasks, lambda _: None)
-            return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
+            return FactsPlace(lambda: file.digest, lambda: Facts(embedded_facts(file.path)))
         raise UserError(f"{tasks.path}: this task set does not contain an answer key; pass --key, --ehr or --fhir")
 
     def _check_key(self, path: Path, recorded: RecordedSource, tasks: TaskSet) -> None:
         """Raises InputError if a file of recorded searches lacks one of a task."""
-        opened = OpenSet(tasks, tasks.manifest.base, str, lambda: Facts(recorded))
+        opened = OpenSet(tasks, tasks.manifest.base, FactsPlace(str, lambda: Facts(recorded)))
         for task in tasks.tasks:
             try:
                 with suppress(UngradableError, DataFault):
@@ -341,12 +335,6 @@ def _answer(row: EpisodeRow) -> Any:
     return None if row.owed else row.answer
 
 
-def _posts(row: EpisodeRow) -> Sequence[HistoryMessage]:
-    if isinstance(row, RecordedRow):
-        return [HistoryMessage(message.role, message.content) for message in row.item.post_history]
-    return [HistoryMessage(turn["role"], turn["content"]) for turn in post_history(row.transcript)]
-
-
 def _episode(row: EpisodeRow) -> RecordedEpisode:
     if isinstance(row, RecordedRow):
         return row.episode
@@ -354,7 +342,7 @@ def _episode(row: EpisodeRow) -> RecordedEpisode:
     return RecordedEpisode(row.task_id, row.trial, row.status, created, row.history)
 
 
-def _of_file(path: Path, *, embed: bool) -> tuple[Callable[[], str], Callable[[], Facts]]:
+def _of_file(path: Path, *, embed: bool) -> FactsPlace:
     """The facts of a file of patients. An SQLite file, or any file if `embed`, is opened by the embedded server.
 
     Other files are read as NDJSON.
@@ -363,8 +351,8 @@ def _of_file(path: Path, *, embed: bool) -> tuple[Callable[[], str], Callable[[]
         raise UserError(f"{path}: no such file")
     if embed or is_sqlite(path):
         file = imported_file(path)
-        return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
-    return lambda: file_digest(path), lambda: Facts(NdjsonEhr(path))
+        return FactsPlace(lambda: file.digest, lambda: Facts(embedded_facts(file.path)))
+    return FactsPlace(lambda: file_digest(path), lambda: Facts(NdjsonEhr(path)))
 
 
 def write_key(out: Path, source: MedAgentBenchGrading) -> tuple[int, int, int]:

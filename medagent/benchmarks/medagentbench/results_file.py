@@ -21,8 +21,6 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
     is_bundled,
     load_dataset,
     load_tasks_file,
-    record,
-    records,
     ref,
     set_of_run,
 )
@@ -77,7 +75,7 @@ def graded_file(benchmark: Any, path: Path, options: Mapping[str, Any], *, every
         **{name: settings[key] for key, name in (("page-size", "page_size"), ("order", "order")) if settings.get(key)},
     }
     source = checked(MedAgentBenchGrading, values).model_copy(update={"writes": settings.get("writes") or "ack"})
-    answers = read_recorded(results, records(dataset))
+    answers = read_recorded(results, [task.published for task in dataset.tasks])
     counts = Counter(item.task_id for item in answers.items)
     duplicates = [task_id for task_id, count in counts.items() if count > 1]
     file = RecordedRows(
@@ -182,7 +180,7 @@ def _rows(
             about, problem = FhirItem(id=name, group=task_type({"id": name})), f"unknown task id {name!r}"
         else:
             about = benchmark.item_of(dataset, task, source)
-            problem = item.contradiction(record(task))
+            problem = item.contradiction(task.published)
             if not problem and name in answers.without_posts and task.type not in GROUPS["query"]:
                 problem = "POSTs unknown: the file contains no messages, and this type may need an order"
         row = RecordedRow.model_construct(

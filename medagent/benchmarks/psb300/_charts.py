@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from medagent.benchmarks.clinical.items import Facts
 from medagent.benchmarks.clinical.sets import TaskSet
-from medagent.benchmarks.psb300.tasks import constants_of, record
+from medagent.benchmarks.psb300.tasks import constants_of
 from medagent.fhir_data.asking import Ask
 from medagent.reports.tables import named
 from refsol.clinical.recorded import RecordedSource, recorded
@@ -44,7 +43,7 @@ def judged_by_cut_off(source: Source, tasks: TaskSet, clock: datetime) -> Facts:
     constants = constants_of(tasks)
     if constants.cut_off is None:
         return Facts(source, (), CutOff(constants, clock))
-    state = stored(records(tasks), source, constants.cut_off)
+    state = stored([task.published for task in tasks.tasks], source, constants.cut_off)
     day = constants.cut_off.date()
     if not state.resources:
         note = "No chart contains anything that these tasks ask for. Are these the right patients?"
@@ -56,11 +55,6 @@ def judged_by_cut_off(source: Source, tasks: TaskSet, clock: datetime) -> Facts:
         note = f"{len(state.late)} charts were stored after {day} and count as empty: {named(state.late, _NAMED)}"
         return Facts(source, (note,), CutOff(constants, clock))
     return Facts(source, (), CutOff(constants, clock))
-
-
-def records(tasks: TaskSet) -> list[dict[str, Any]]:
-    """The tasks in the format that refsol reads."""
-    return [record(task) for task in tasks.tasks]
 
 
 def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
@@ -78,6 +72,6 @@ def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
 def saved_charts(tasks: TaskSet, server: tuple[str, Ask]) -> RecordedSource:
     """What the rules may read of a server's charts. Raises FactsError."""
     constants = constants_of(tasks)
-    cases = [(case_of(each, constants.default_now, constants), ()) for each in records(tasks)]
+    cases = [(case_of(task.published, constants.default_now, constants), ()) for task in tasks.tasks]
     results = recorded(cases, SearchEhr(*server), complete=True, whole=False)
     return RecordedSource(results, lambda search: FactsError(f"the saved charts do not contain {search}"))

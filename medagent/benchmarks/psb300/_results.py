@@ -11,7 +11,6 @@ from medagent.core.writing import write_changed
 from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import post_history
 
 
 def write_results(run: Run, scores: Sequence[Scored]) -> list[str]:
@@ -44,7 +43,7 @@ def _result(row: EpisodeRow, scored: Scored) -> dict[str, Any]:
         "task_id": row.task_id,
         "status": row.status,
         "result": row.answer,
-        "history": post_history(row.transcript),
+        "history": [message._asdict() for message in row.post_history],
         "correct": score.correct,
         "branch": score.part["branch"],
         "kind": score.kind,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from medagent.benchmarks.clinical.agents import Solver
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
 from medagent.benchmarks.clinical.grader import GradedEpisode
-from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
+from medagent.benchmarks.clinical.items import Facts, FactsPlace, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.task_sources import patients_server
 from medagent.benchmarks.clinical.tasks import Task
@@ -35,7 +35,6 @@ from medagent.benchmarks.psb300.tasks import (
     imported_folder,
     load_tasks,
     psb_constants,
-    record,
     ref,
 )
 from medagent.core.errors import UserError
@@ -138,11 +137,11 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     def chart(self, opened: OpenSet, task: Task, source: Source, rules: str) -> Chart:
         """See `ClinicalBenchmark.chart`. The published grader reads the time of grading for task1."""
         cut_off = opened.facts.details
-        return chart_of(record(task), source, self.rules[rules], cut_off.clock, cut_off.constants)
+        return chart_of(task.published, source, self.rules[rules], cut_off.clock, cut_off.constants)
 
     def case(self, opened: OpenSet, task: Task) -> Case:
         cut_off = opened.facts.details
-        return case_of(record(task), cut_off.clock, cut_off.constants)
+        return case_of(task.published, cut_off.clock, cut_off.constants)
 
     def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
         """See `ClinicalBenchmark.grade_episode`. If the chart is at fault, every reply is wrong."""
@@ -159,7 +158,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     def _verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
         """The verdict on an episode. One without FINISH counts as the answer `[]`, or as wrong."""
         settings = item.source
-        verdict = self._graded(opened, item, row, rules, _clock(settings, opened.tasks))
+        verdict = self._graded(opened, item, row, rules, opened.facts.details.clock)
         finished = row.status == "completed"
         if not finished and (row.status == FAILED or _unfinished_counts_as(settings, opened.tasks) == "wrong"):
             return _unfinished(verdict, row.status)
@@ -167,31 +166,30 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
 
     def _graded(self, opened: OpenSet, item: TaskItem, row: EpisodeRow, rules: str, clock: datetime) -> Verdict:
         constants = opened.facts.details.constants
-        task = {**record(item.stored), "change": item.stored.change}
+        task = {**item.stored.published, "change": item.stored.change}
         source, name = opened.facts.source, rule_name(rules)
         return grade_item(task, row.history, _result(row), source, clock=clock, rules=name, constants=constants)
-
-    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        unfinished = _unfinished_counts_as(source, opened.tasks)
-        return {"clock": _clock(source, opened.tasks).isoformat(), "unfinished": unfinished}
 
     def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         unfinished = _unfinished_counts_as(source, opened.tasks)
         grading = Grading(rule_name(rules), _clock(source, opened.tasks), unfinished)
         return psb_metrics(scores, opened.tasks, grading, opened.facts if scores else None)
 
-    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
+    def facts_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
         """See `ClinicalBenchmark.facts_of`. The charts of a run on a FHIR server are those before its first episode."""
-        clock, saved = _clock(source, tasks), source.charts if isinstance(source, Psb300Grading) else None
+        clock = _clock(source, tasks)
+        place = self._charts_of(tasks, source)
+        decides = {"clock": clock.isoformat(), "unfinished": _unfinished_counts_as(source, tasks)}
+        return FactsPlace(place.digest, lambda: judged_by_cut_off(place.read().source, tasks, clock), decides)
+
+    def _charts_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
+        saved = source.charts if isinstance(source, Psb300Grading) else None
         if saved is not None:
-            return lambda: file_digest(saved), lambda: judged_by_cut_off(RecordedSource.of_file(saved), tasks, clock)
+            return FactsPlace(lambda: file_digest(saved), lambda: Facts(RecordedSource.of_file(saved)))
         if source.fhir is not None:
             server = patients_server(self, source)
-            return lambda: without_password(source.fhir), lambda: judged_by_cut_off(
-                saved_charts(tasks, server), tasks, clock
-            )
-        place, read = super().facts_of(tasks, source)
-        return place, lambda: judged_by_cut_off(read().source, tasks, clock)
+            return FactsPlace(lambda: without_password(source.fhir), lambda: Facts(saved_charts(tasks, server)))
+        return super().facts_of(tasks, source)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""

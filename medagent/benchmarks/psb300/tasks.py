@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
@@ -99,11 +99,6 @@ def grading_clock(tasks: TaskSet) -> datetime | None:
 def is_published(tasks: TaskSet) -> bool:
     """Whether the tasks are exactly the published ones."""
     return psb_constants(tasks).published == PUBLISHED_DIGEST
-
-
-def record(task: Task) -> dict[str, Any]:
-    """A task in the format that refsol reads."""
-    return {"id": task.id, "type": task.type, "context": task.context, "eval_MRN": task.patient}
 
 
 def ref(tasks: TaskSet) -> DataRef:

@@ -8,7 +8,9 @@ from pathlib import Path
 from medagent.benchmarks.simpleqa._recipes import published_place
 from medagent.core.errors import UserError
 from medagent.judging.rubric import BUNDLED, Case, Query, Rubric, Subject
+from refsol.agreement import Labelled
 from refsol.simpleqa.cases import Side, judge_cases
+from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.prompts import JudgePrompt, judge_prompt
 from refsol.simpleqa.published import JUDGE_PROMPTS
 from refsol.simpleqa.score import label_of, verdict_of
@@ -47,6 +49,16 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
     def verdict(self, reply: str, rule: str) -> str | None:
         """See `Rubric.verdict`. Published rules give a verdict for every reply."""
         return verdict_of(reply, _rule(rule))
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """See `Rubric.recorded`: the labels of OpenCompass' output."""
+        rule, labels = self.known_rule(rule), dict[str, list[Labelled]]()
+        for judged in read_opencompass(path) if is_opencompass(path) else ():
+            for row in judged.rows:
+                for judge, reply in row.judged.items():
+                    label = None if reply is None else self.read(reply, rule)
+                    labels.setdefault(judge, []).append(Labelled(f"{row.id}/{row.language}", label, (row.id,)))
+        return labels
 
     def cases(self, prompt: JudgePrompt) -> Sequence[Case]:
         """See `Rubric.cases`. The label of a partial answer depends on whose criteria the prompt states."""

@@ -34,11 +34,9 @@ from medagent.judging.benchmark import JudgedBenchmark, judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
 from medagent.models.base import Message
-from refsol.agreement import Labelled
 from refsol.answers import AskedItem
 from refsol.simpleqa.data import without_groups
 from refsol.simpleqa.export import as_json, rows_as_json
-from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.prompts import ModelPrompt
 from refsol.simpleqa.score import score, warnings_of
 
@@ -158,16 +156,6 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
 
     def subjects(self, run: Run) -> Iterator[Subject]:
         return RunFiles(run.path).subjects()
-
-    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
-        """See `JudgedBenchmark.recorded`: the labels of OpenCompass' output."""
-        rule, labels = self.rubric.known_rule(rule), dict[str, list[Labelled]]()
-        for judged in read_opencompass(path) if is_opencompass(path) else ():
-            for row in judged.rows:
-                for judge, reply in row.judged.items():
-                    label = None if reply is None else self.rubric.read(reply, rule)
-                    labels.setdefault(judge, []).append(Labelled(f"{row.id}/{row.language}", label, (row.id,)))
-        return labels
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
         """The prompt and the answer."""

@@ -13,7 +13,6 @@ import pytest
 import medagent as api
 from fhir_server import Server
 from fhir_server.app import create_app
-from medagent.benchmarks.medagentbench.tasks.dataset import record
 from medagent.fhir_data.embedded import bundled_file
 from tests.command import medagent
 from tests.serving import serving
@@ -45,7 +44,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     Path("card.toml").write_text('backbone = "Q"\ntrained_share = 0.8\ndata = "train"\n')
     Path("model.json").write_text(json.dumps({"*": ["```python\nfinish([])\n```"]}))
     Path("judge.json").write_text(json.dumps({"*": ["A"]}))
-    Path("tasks.json").write_text(json.dumps([record(api.tasks()[0])]))
+    Path("tasks.json").write_text(json.dumps([api.tasks()[0].published]))
     file = Path(shutil.copy(bundled_file().path, "hospital.sqlite"))
     with Server.open(file) as hospital, serving(create_app(hospital)) as url:
         yield f"{url}/fhir"

@@ -279,10 +279,10 @@ class Memory(Guess):
 @pytest.fixture(scope="module")
 def branches(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     """Twins of all tasks of a type with two branches."""
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, record
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 
     folder = tmp_path_factory.mktemp("branches")
-    tasks = [record(task) for task in load_dataset("synthetic", "v2").tasks if task.type == "task10"]
+    tasks = [task.published for task in load_dataset("synthetic", "v2").tasks if task.type == "task10"]
     (folder / "few.json").write_text(json.dumps(tasks), "utf-8")
     return made(folder / "twins", (folder / "few.json",), ())
 

@@ -13,7 +13,7 @@ import pytest
 
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.clinical.twins import open_hospital
-from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, record
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset
 from medagent.benchmarks.psb300 import tasks as psb
 from medagent.fhir_data.embedded import bundled_file
 from refsol.clinical.pairs import Case, Hospital
@@ -40,7 +40,7 @@ def of_medagentbench(folder: Path) -> list[Half]:
     assert medagent("data", "twins", "--out", folder).code == 0
     dataset = load_dataset(str(folder), "v2")
     constants = constants_of(dataset)
-    return [Half(task.id, task, medagentbench.case_of(record(task), constants)) for task in dataset.tasks]
+    return [Half(task.id, task, medagentbench.case_of(task.published, constants)) for task in dataset.tasks]
 
 
 def of_psb_300(folder: Path) -> list[Half]:

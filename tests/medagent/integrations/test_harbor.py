@@ -22,7 +22,7 @@ import pytest
 
 from fhir_server.app import create_app
 from fhir_server.processes.http import serving
-from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, records
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.integrations.harbor import server as harbor_server
@@ -280,7 +280,7 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     official = data_dir() / "official"
     official.mkdir(parents=True)
-    tasks = records(load_dataset("synthetic", "v2"))
+    tasks = [task.published for task in load_dataset("synthetic", "v2").tasks]
     (official / "test_data_v2.json").write_text(json.dumps(tasks), "utf-8")
     ran = medagent("export", "harbor", tmp_path / "out", "--dataset", "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)

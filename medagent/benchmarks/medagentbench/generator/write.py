@@ -13,7 +13,7 @@ from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.generated_sets import seed_number
 from medagent.benchmarks.medagentbench.generator._profile import profile, shifted
 from medagent.benchmarks.medagentbench.generator._sampling import TaskSampler, hospital_of
-from medagent.benchmarks.medagentbench.tasks.dataset import MEDAGENTBENCH, record, stated_constants
+from medagent.benchmarks.medagentbench.tasks.dataset import MEDAGENTBENCH, stated_constants
 from medagent.core.errors import UserError
 from medagent.engine.data_sets import SetOptions, Split, seed_digest
 from refsol.clinical.pairs import Case
@@ -72,7 +72,7 @@ class MabGenerator(ClinicalGenerator):
         return SampledTasks(list(sampler.tasks(per_type)), charts.resources, constants.now)
 
     def case(self, task: Task, clock: datetime, prepared: Prepared) -> Case:
-        return case_of(record(task), prepared.rules)
+        return case_of(task.published, prepared.rules)
 
     def name(self, seed: str, options: SetOptions, split: Split | None) -> str:
         return f"{split or self.like(options)}-{seed_digest(seed)[:12]}"

@@ -23,7 +23,6 @@ from medagent.core.writing import inside, write_changed, write_whole
 from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import acted, post_history
 from refsol.medagentbench.constants import PUBLISHED
 from refsol.medagentbench.recorded import NOT_THE_AGENT, OFFICIAL_STATUSES
 
@@ -105,15 +104,17 @@ def _holds(path: Path, document: dict[str, Any]) -> bool:
 
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
     """One entry of `results`. Its answer is missing if the episode failed for a reason that is not the agent's."""
-    history = post_history(row.transcript)
+    history = row.post_history
     return {
         "task_id": row.task_id,
         "answer": None if row.owed else row.answer,
         "expected_sol": task.fields.get("sol"),
         "eval_MRN": task.patient or None,
         "timestamp": row.timestamp,
-        "post_history": history,
-        "post_count": sum(turn["role"] == "user" and PUBLISHED.acknowledgement in turn["content"] for turn in history),
+        "post_history": [message._asdict() for message in history],
+        "post_count": sum(
+            message.role == "user" and PUBLISHED.acknowledgement in message.content for message in history
+        ),
     }
 
 
@@ -167,7 +168,7 @@ def _output(row: EpisodeRow, place: int) -> dict[str, Any]:
         "index": place,
         "status": _STATUSES.get(row.status, "unknown"),
         "result": row.answer,
-        "history": [{"role": turn.role, "content": acted(turn)} for turn in row.transcript],
+        "history": [message._asdict() for message in row.history],
     }
 
 

@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
-from medagent.benchmarks.medagentbench.tasks.dataset import record
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
@@ -134,7 +133,7 @@ def official_grades(
     if dataset.has_twins:
         raise UserError("--official: the official grader does not know twins, of which each comes with its own chart")
     data = _data(source, dataset)
-    tasks = {task.id: record(task) for task in dataset.tasks}
+    tasks = {task.id: task.published for task in dataset.tasks}
     verdicts = []
     for trial in range(1, max((trial for trial, _ in results), default=0) + 1):
         items = [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from medagent.fhir_episodes.episode import EpisodeRow
+from refsol.history import HistoryMessage
 from refsol.medagentbench.recorded import RecordedEpisode, ResultItem
 
 
@@ -12,3 +15,7 @@ class RecordedRow(EpisodeRow):
     item: ResultItem
     episode: RecordedEpisode
     problem: str
+
+    @property
+    def post_history(self) -> Sequence[HistoryMessage]:
+        return [HistoryMessage(message.role, message.content) for message in self.item.post_history]

@@ -88,23 +88,6 @@ class PublishedTask(BaseModel):
         )
 
 
-def record(task: Task) -> dict[str, Any]:
-    """A task in the published format, which refsol reads."""
-    return {
-        "id": task.id,
-        "type": task.type,
-        "instruction": task.text,
-        "context": task.context,
-        "eval_MRN": task.patient or None,
-        "sol": task.fields.get("sol"),
-    }
-
-
-def records(tasks: TaskSet) -> list[dict[str, Any]]:
-    """The tasks of a set in the published format."""
-    return [record(task) for task in tasks.tasks]
-
-
 def stated_constants(constants: Constants) -> dict[str, Any]:
     """Constants as a manifest contains them."""
     stated: dict[str, Any] = _CONSTANTS.dump_python(constants, mode="json")

@@ -13,7 +13,7 @@ from medagent.benchmarks.clinical.generation import ClinicalGenerator, Prepared,
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.generated_sets import seed_number
 from medagent.benchmarks.psb300.generator._sampling import hospital_of, tasks
-from medagent.benchmarks.psb300.tasks import PSB300, PsbConstants, record
+from medagent.benchmarks.psb300.tasks import PSB300, PsbConstants
 from medagent.core.errors import UserError
 from medagent.engine.data_sets import SetOptions, Split, seed_digest
 from refsol.clinical.pairs import Case
@@ -55,4 +55,4 @@ class PsbGenerator(ClinicalGenerator):
         )
 
     def case(self, task: Task, clock: datetime, prepared: Prepared) -> Case:
-        return case_of(record(task), clock, RuleConstants(PUBLISHED.cut_off, clock))
+        return case_of(task.published, clock, RuleConstants(PUBLISHED.cut_off, clock))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server.synthetic.bundled import DIGEST
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 
@@ -79,7 +79,7 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
 def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Path) -> None:
     bundled = load_dataset("synthetic", "v1")
     tasks = tmp_path / "mine.json"
-    tasks.write_text(json.dumps(records(bundled)[:10]))
+    tasks.write_text(json.dumps([task.published for task in bundled.tasks[:10]]))
     for agent in ("nop", "reference"):
         assert run(tmp_path / "runs", "--dataset", tasks, "--agent", agent).code == 0
     nop, reference = (tmp_path / "runs" / f"mine_r1_{agent}" / "results.json" for agent in ("nop", "reference"))

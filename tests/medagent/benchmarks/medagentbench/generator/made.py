@@ -9,7 +9,7 @@ from typing import Any
 
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.medagentbench.generator.write import Like, MabGenerator
-from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, records
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset
 from medagent.engine.data_sets import SetOptions, Split
 from refsol.clinical.recorded import RecordedSource
 from refsol.medagentbench import baselines, grade_item
@@ -25,7 +25,7 @@ def small(folder: Path, like: Like = "shift", seed: str = "one", split: Split | 
 
 def items(dataset: TaskSet) -> list[dict[str, Any]]:
     """Its tasks as a grader reads them."""
-    return records(dataset)
+    return [task.published for task in dataset.tasks]
 
 
 def right(dataset: TaskSet, answers: Mapping[str, str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.engine.folder import RunFile
 from medagent.engine.report import DataRef
 from tests.command import medagent
@@ -223,7 +223,7 @@ def test_a_users_mistake_is_one_line(
 
 def test_a_task_file_without_facts_asks_for_them(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.json"
-    tasks.write_text(json.dumps(records(load_dataset("synthetic", "v1"))), encoding="utf-8")
+    tasks.write_text(json.dumps([task.published for task in load_dataset("synthetic", "v1").tasks]), encoding="utf-8")
     code, _, err = medagent("grade", results_file(tmp_path), "--tasks", tasks)
     assert code == 1
     assert "this task set does not contain an answer key; pass --key, --ehr or --fhir" in err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, record
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 from tests.shared_data import ROOT
@@ -96,7 +96,7 @@ def test_tasks_that_nobody_can_grade_are_warnings(tmp_path: Path) -> None:
 def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -> None:
     """Tasks of the bundled set under names of one's own have the verdicts that they have there."""
     bundled = [task for task in load_dataset("synthetic", "v1").tasks if task.id.endswith("_3")]
-    tasks = [{**record(task), "id": f"Fall-{number}.{task.type}"} for number, task in enumerate(bundled)]
+    tasks = [{**task.published, "id": f"Fall-{number}.{task.type}"} for number, task in enumerate(bundled)]
     path = written(tmp_path, tasks)
     ran = run(tmp_path, "--dataset", path, "--agent", "reference", "--full")
     assert ran.code == 0
