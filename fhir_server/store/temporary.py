@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
+import weakref
 from contextlib import suppress
 
 from fhir_server.errors import ServerError
@@ -12,10 +14,12 @@ _REMOVE = 'cat; rm -rf -- "$0"'
 """A shell script. It waits for the end of its input, which comes when the process ends. Then it removes the folder."""
 
 
-class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A temporary folder that `cleanup` removes.
+class TemporaryFolder:
+    """A temporary folder that `cleanup`, the end of a `with` block, or the end of the process removes.
 
-    `watched`: it is also removed if the process is killed. A shell waits for that; without `sh` the folder remains.
+    It is not a `tempfile.TemporaryDirectory`, because that warns if the end of the process removes it: facts for
+    grading stay open until then. `watched`: it is also removed if the process is killed. A shell waits for that;
+    without `sh` the folder remains.
 
     Raises:
         ServerError: no folder can be created.
@@ -24,11 +28,12 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     def __init__(self, *, watched: bool = False) -> None:
         self._watch: subprocess.Popen[bytes] | None = None
         try:
-            super().__init__(prefix="fhir-server-")
+            self.name = tempfile.mkdtemp(prefix="fhir-server-")
         except OSError as error:
             raise ServerError(
                 f"cannot create a temporary folder ({error}); set TMPDIR to a folder that can be written"
             ) from error
+        self._remove = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
         if watched:
             with suppress(OSError):
                 self._watch = subprocess.Popen(
@@ -41,8 +46,14 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 
     def cleanup(self) -> None:
         """Remove the folder now."""
-        super().cleanup()
+        self._remove()
         if self._watch is not None and self._watch.stdin is not None:
             self._watch.stdin.close()
             self._watch.wait()
             self._watch = None
+
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *error: object) -> None:
+        self.cleanup()

@@ -36,7 +36,7 @@ from medagent.models.prices import find_price, own_table
 from medagent.models.settings import ModelSettings
 from medagent.reports.power import noise_line
 from medagent.reports.tables import put
-from medagent.sandbox.choose import Sandbox, sandboxes, self_test
+from medagent.sandbox.choose import Sandbox, installed_by, sandboxes, self_test
 from medagent.terminal.settings import fields_of, with_options
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
@@ -145,7 +145,7 @@ async def _hospital() -> str:
 def _sandbox(sandbox: Sandbox) -> str:
     """Not an error if it cannot be used: only agents that act in code need a sandbox."""
     problem = asyncio.run(self_test(sandbox))
-    return sandbox.version() if problem is None else f"not usable here: {problem}. Install: {sandbox.install}"
+    return sandbox.version() if problem is None else f"not usable here: {problem}{installed_by(sandbox)}"
 
 
 async def _server(server: HttpEhr) -> str:

@@ -142,7 +142,15 @@ async def _run_in_turns(benchmark: Any, settings: list[Any], quiet: bool) -> lis
     from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
-    plans = [await benchmark.plan(of_side, say) for of_side in settings]
+    said = set[str]()
+
+    def say_once(text: str) -> None:
+        """Print a message, unless the other side's run has printed it."""
+        if text not in said:
+            said.add(text)
+            say(text)
+
+    plans = [await benchmark.plan(of_side, say_once) for of_side in settings]
     if noise := noise_before(plans[0], benchmark):
         say(noise)
     turns = Turns()
@@ -150,7 +158,7 @@ async def _run_in_turns(benchmark: Any, settings: list[Any], quiet: bool) -> lis
     async def run(number: int) -> Any:
         plan = replace(plans[number], turn=partial(turns.take, number), repeat="repeat the command")
         try:
-            return await execute(plan, benchmark, quiet=quiet or number == 0, say=say)
+            return await execute(plan, benchmark, quiet=quiet or number == 0, say=say_once)
         finally:
             await turns.leave(number)
 

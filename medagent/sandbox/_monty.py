@@ -34,8 +34,9 @@ class Monty:
 
     @property
     def install(self) -> str:
-        """The command that installs it."""
-        return "pip install 'medagent[code]'"
+        """The command that installs it; empty if code needs what it does not have."""
+        lacks = self.packages is not None or self.files is not None
+        return "" if lacks else "pip install 'medagent[code]'"
 
     def version(self) -> str:
         """Its version and its Python's. Raises SandboxError if it is not installed."""

@@ -53,7 +53,7 @@ class SandboxChoice:
         if problem is None and sandbox.version() != self.version:
             problem = f"the run uses {self.version}, and here is {sandbox.version()}"
         if problem is not None:
-            raise UserError(f"--sandbox {self.name} cannot be used: {problem}; {sandbox.install}")
+            raise UserError(f"--sandbox {self.name} cannot be used: {problem}{installed_by(sandbox)}")
         async with sandbox.open(self.limits, min(concurrency, 4)) as interpreters:
             yield interpreters
 
@@ -103,10 +103,15 @@ async def _chosen(name: SandboxName, choice: SandboxChoice, folder: Path | None)
         lines.append(
             f"  {sandbox.name}: works here; use --sandbox {sandbox.name}"
             if problem is None
-            else f"  {sandbox.name}: {problem}. Install: {sandbox.install}"
+            else f"  {sandbox.name}: {problem}{installed_by(sandbox)}"
         )
     reason = "no sandbox works here" if name == "auto" else f"--sandbox {name} does not work here"
     raise UserError(Lines("\n".join([f"{reason}, so no code is executed:", *lines])))
+
+
+def installed_by(sandbox: Sandbox) -> str:
+    """How to install a sandbox, as the end of a message; empty if that does not help."""
+    return f". Install: {sandbox.install}" if sandbox.install else ""
 
 
 async def self_test(sandbox: Sandbox) -> str | None:

@@ -10,16 +10,23 @@ import pytest
 
 import medagent as library
 from tests.command import medagent
+from tests.starts import start
 
 SKILL = "---\nname: {name}\ndescription: Counts years.\n---\n\nCount a year only after the birthday.\n"
 MODEL = '''
 import re
+import signal
+from pathlib import Path
+
 import medagent
 
 class Follows(medagent.Model):
-    """Counts years as the skill says, if it has one; another skill makes it say nothing."""
+    """Counts years as the skill says, if it has one; another skill makes it say nothing. A file interrupts the run."""
 
     async def complete(self, messages, **_):
+        if Path("interrupt").exists():
+            Path("interrupt").unlink()
+            signal.raise_signal(signal.SIGINT)
         texts = [message.content for message in messages]
         told = "after the birthday" in texts[0]
         born = re.search(r'"birthDate": ?"(\\d+)-(\\d+-\\d+)"', texts[-1])
@@ -92,6 +99,14 @@ def test_items_start_in_turns_and_a_stopped_command_continues() -> None:
     assert all(
         len(list(library.load_run(f"results/v2_{name}_Follows").rows())) == 30 for name in ("r1", "r1-with-birthdays")
     )
+
+
+def test_an_interrupted_command_says_so_once_and_continues() -> None:
+    Path("interrupt").touch()
+    ended = start(*RUN, "--limit", 4).ended(60)
+    assert ended.code == 130, ended.err
+    assert ended.err.count("Interrupted. Finished units are saved. Continue: repeat the command") == 1
+    assert medagent(*RUN, "--limit", 4).code == 0
 
 
 def test_a_finished_side_is_reused_if_only_the_skill_differs() -> None:

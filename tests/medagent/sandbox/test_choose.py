@@ -48,6 +48,15 @@ def test_without_a_sandbox_each_is_named_with_its_reason_and_a_command(name: str
     assert lines[2] == "  docker: docker and podman are missing. Install: sudo apt-get install docker.io"
 
 
+def test_a_sandbox_that_cannot_read_a_skill_is_not_to_be_installed() -> None:
+    if asyncio.run(self_test(Monty())) is not None:
+        pytest.skip("pydantic-monty does not work here")
+    with pytest.raises(UserError) as refused:
+        asyncio.run(choose("monty", Limits(), files={"skills/dosing/table.csv": "1"}))
+    line = next(line for line in str(refused.value).splitlines() if "monty:" in line)
+    assert line == "  monty: it cannot read the files of a skill; use bwrap or docker"
+
+
 def test_auto_takes_the_first_that_works_and_another_process_opens_the_same() -> None:
     name = next((name for name in ("bwrap", "monty") if asyncio.run(self_test(named(name))) is None), None)
     if name is None:
