@@ -142,12 +142,12 @@ async def _run_in_turns(benchmark: Any, settings: list[Any], quiet: bool) -> lis
     from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
-    said = set[str]()
+    printed = set[str]()
 
     def say_once(text: str) -> None:
         """Print a message, unless the other side's run has printed it."""
-        if text not in said:
-            said.add(text)
+        if text not in printed:
+            printed.add(text)
             say(text)
 
     plans = [await benchmark.plan(of_side, say_once) for of_side in settings]
