@@ -81,7 +81,7 @@ def test_writes_that_are_not_in_it_yet_are_not_left_out(path: Path) -> None:
 
 
 def test_no_place_for_temporary_files_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(*parts: object) -> None:
+    def nowhere(*, prefix: str) -> None:
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(tempfile, "mkdtemp", nowhere)
