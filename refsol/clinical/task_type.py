@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import unwrap
 from types import CodeType
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from refsol.changes import Change
 from refsol.clinical.chart import Age, Chart
 from refsol.clinical.evidence import because
 from refsol.clinical.harm import NO_HARM, Harm, harm_of
-from refsol.clinical.meanings import Meaning, plain
+from refsol.clinical.meanings import Meaning, RuleSet, plain
 from refsol.clinical.rulings import Edit, Reply, Ruling
 from refsol.clinical.searches import Search
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
@@ -211,3 +212,15 @@ def graded(grade: Callable[[], Verdict]) -> Verdict:
         return Verdict(None, fault=str(error))
     except FactsError as error:
         return Verdict(None, fault=f"the facts could not be read: {str(error).partition(chr(10))[0]}")
+
+
+def graded_by(judge: Callable[[RuleSet], Verdict], rules: RuleSet, by_meaning: RuleSet) -> Verdict:
+    """As `graded`, by a rule set. If it compares the form of an order, the verdict knows the one by the rule set that
+    reads an order by its meaning.
+    """
+
+    def grade() -> Verdict:
+        verdict = judge(rules)
+        return verdict if rules.by_meaning else replace(verdict, by_meaning=lambda: graded(lambda: judge(by_meaning)))
+
+    return graded(grade)

@@ -14,13 +14,13 @@ from refsol.clinical.meanings import RuleSet
 from refsol.clinical.orders import lookup
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
-from refsol.clinical.task_type import UngradableError, graded, known_type, task_type
+from refsol.clinical.task_type import UngradableError, graded_by, known_type, task_type
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError
 from refsol.history import Post, read_messages
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.recorded import RecordedEpisode
-from refsol.medagentbench.rules import OFFICIAL, RULE_SETS, RuleName, TaskChart, rule_name
+from refsol.medagentbench.rules import FAIR, OFFICIAL, RULE_SETS, RuleName, TaskChart, rule_name
 from refsol.medagentbench.types import TYPES, MabType
 from refsol.verdict import MISSING, Verdict
 
@@ -42,17 +42,12 @@ def grade_item(
     item's row of `episodes.jsonl`, which the rules `state` need. An item that cannot be graded has `correct=None` and a
     reason. The only error is InputError, for an unknown rule set.
     """
-    rule_set = RULE_SETS[rule_name(rules)]
 
-    def grade() -> Verdict:
+    def judge(rule_set: RuleSet) -> Verdict:
         reply = _reply(answer, history, rule_set, constants, episode)
-        verdict = _judged(type_of(task, constants), chart_of(task, facts, rule_set, constants, base), reply)
-        return verdict if rule_set.by_meaning else replace(verdict, by_meaning=by_meaning)
+        return _judged(type_of(task, constants), chart_of(task, facts, rule_set, constants, base), reply)
 
-    def by_meaning() -> Verdict:
-        return grade_item(task, answer, history, facts, base=base, rules="fair", episode=episode, constants=constants)
-
-    return graded(grade)
+    return graded_by(judge, RULE_SETS[rule_name(rules)], FAIR)
 
 
 def _judged(kind: MabType, chart: Chart, reply: Reply) -> Verdict:

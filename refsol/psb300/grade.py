@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +15,10 @@ from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
-from refsol.clinical.task_type import UngradableError, graded, known_type, task_type
+from refsol.clinical.task_type import UngradableError, graded_by, known_type, task_type
 from refsol.clinical.twins import changed
 from refsol.history import read_messages
-from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
+from refsol.psb300.rules import FAIR, OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType
 from refsol.verdict import Verdict
 
@@ -73,18 +73,12 @@ def grade_item(
     grader fails on the chart or on a post, the item is wrong. An item that cannot be graded has `correct=None` and a
     reason. Raises InputError for an unknown rule set.
     """
-    rule_set = RULE_SETS[rule_name(rules)]
 
-    def grade() -> Verdict:
+    def judge(rule_set: RuleSet) -> Verdict:
         kind, chart = type_of(task), chart_of(task, facts, rule_set, clock, constants)
-        reply = Reply.of(result, read_messages(history), rule_set, constants.acknowledgement)
-        verdict = kind.judge(chart, reply)
-        return verdict if rule_set.by_meaning else replace(verdict, by_meaning=by_meaning)
+        return kind.judge(chart, Reply.of(result, read_messages(history), rule_set, constants.acknowledgement))
 
-    def by_meaning() -> Verdict:
-        return grade_item(task, history, result, facts, clock=clock, rules="fair", constants=constants)
-
-    return graded(grade)
+    return graded_by(judge, RULE_SETS[rule_name(rules)], FAIR)
 
 
 def type_of(task: Mapping[str, Any]) -> PsbType:
