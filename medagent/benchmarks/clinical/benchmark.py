@@ -36,6 +36,7 @@ from medagent.benchmarks.clinical.task_sources import (
     source_tasks,
 )
 from medagent.benchmarks.clinical.tasks import TASKS, Task, tasks_text
+from medagent.benchmarks.clinical.training import training_task
 from medagent.benchmarks.clinical.twins import Twins, write_twins
 from medagent.benchmarks.generated_sets import stored_seed
 from medagent.core.errors import UserError
@@ -57,10 +58,11 @@ from medagent.engine.scores import Grader, Metrics, Score, Scored
 from medagent.fhir_data.asking import http_ask
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_data.facts import embedded_facts
-from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
+from medagent.reports.tables import say
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.examples import learned_examples
@@ -429,6 +431,12 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return item, ClinicalGrader(self, source, opened, next(iter(self.rules)))
 
     # Runs
+
+    def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
+        """See `FhirBenchmark.training_item`. One set after another is generated from the seed."""
+        folder, task = training_task(self.generator(), stream, number, say)
+        source = self.named_source(str(folder), None)
+        return {"dataset": str(folder)}, self.item_of(self.task_set(source), task, source)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Any:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fhir_server.synthetic import HospitalProfile, lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
@@ -30,6 +31,7 @@ from medagent.benchmarks.generated_sets import (
     seed_number,
     written,
 )
+from medagent.core.code_digest import code_digest
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
 from medagent.core.writing import file_digest, replacing
@@ -99,6 +101,15 @@ class ClinicalGenerator(SetGenerator):
     benchmark: str
     whole = False
     """Whether recorded searches are complete, because the rules may change later."""
+    has_splits: ClassVar[bool] = False
+    """Whether its sets have splits, which share no seed: `train`, `dev`, `test` and `ood`."""
+    repeats_patients: ClassVar[bool] = False
+    """Whether a training set may have more tasks of a type than patients, with other wordings."""
+
+    @property
+    def code(self) -> str:
+        """The digest of the code of a user's types, which decides the tasks too; empty for bundled types."""
+        return ""
 
     def make(self, folder: Path, options: SetOptions) -> GeneratedSet:
         """See `SetGenerator.make`. A rule at fault is a UserError."""
@@ -144,8 +155,10 @@ class ClinicalGenerator(SetGenerator):
         return seed_digest(seed)[:12]
 
     def like(self, options: SetOptions) -> str:
-        """The kind of set that the options name."""
-        return options.like
+        """The kind of set that the options name. Raises UserError for an unknown one."""
+        if options.like:
+            raise UserError(f"{self.benchmark}: its sets have one kind: leave --like {options.like} out")
+        return ""
 
     def parts(self, tasks: Sequence[Task], per_type: int) -> Mapping[str, tuple[str, ...]]:
         """The named parts of a set."""
@@ -214,6 +227,11 @@ class TypesGenerator(ClinicalGenerator):
     def __init__(self, benchmark: str, types: Sequence[TaskType]) -> None:
         self.benchmark = benchmark
         self._types = {kind.name: kind for kind in types}
+
+    @property
+    def code(self) -> str:
+        digests = [code_digest(type(kind), {}) for kind in self._types.values()]
+        return sha256("\n".join(digests).encode()).hexdigest()
 
     def prepare(self, seed: str, options: SetOptions, split: Split | None) -> Prepared:
         """See `ClinicalGenerator.prepare`. Raises UserError for a split or a kind of set."""

@@ -61,11 +61,10 @@ from medagent.fhir_data.asking import http_ask
 from medagent.fhir_data.embedded import EhrFile, imported_file
 from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_data.files import is_sqlite
-from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
+from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
-from medagent.reports.tables import say
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.pairs import Case
@@ -177,14 +176,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         if own_key(self.task_set(source)) is None and run.settings.get("ehr-digest") and not run.settings.get("fhir"):
             return self.patients(source, lambda _: None).path
         return None
-
-    def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
-        """See `FhirBenchmark.training_item`. One set after another is generated from the seed."""
-        from medagent.benchmarks.medagentbench.generator.stream import training_task
-
-        folder, task = training_task(stream, number, say)
-        source = MedAgentBenchSettings(dataset=str(folder))
-        return {"dataset": str(folder)}, self.item_of(self.task_set(source), task, source)
 
     # The rules
 

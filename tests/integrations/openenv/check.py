@@ -20,7 +20,8 @@ from openenv import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 
 import medagent
-from medagent.benchmarks.medagentbench.generator.stream import training_task
+from medagent.benchmarks.clinical.training import training_task
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
 from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
@@ -37,8 +38,8 @@ stream = Training("train", SEED, "bundled", 0.2)
 
 def right_calls() -> dict[int, list[Call]]:
     """The reference agent's calls in each task, by the task's number; `medagent run` finds them right."""
-    ids = {training_task(stream, number)[1].id: number for number in NUMBERS}
-    folder = str(training_task(stream, 0)[0])
+    ids = {training_task(MabGenerator(), stream, number)[1].id: number for number in NUMBERS}
+    folder = str(training_task(MabGenerator(), stream, 0)[0])
     report = medagent.run_sync("medagentbench", agent="reference", dataset=folder, ids=tuple(ids))
     assert all(item.correct for item in report.items), "the reference agent erred"
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import inspect
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -11,20 +12,31 @@ from typing import Any
 
 import pytest
 
+import medagent
 from medagent import Score
-from medagent.benchmarks.medagentbench.generator import stream
+from medagent.benchmarks.base import find_fhir
+from medagent.benchmarks.clinical import training
+from medagent.benchmarks.clinical.tasks import Task
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
 from medagent.core.errors import UserError
 from medagent.fhir import SyncEpisode
 from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.rl import Environment, UngradedError
+from tests.shared_data import ROOT
 
 
 @pytest.fixture(autouse=True)
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "_PER_TYPE", {"train": 3, "dev": 3, "ood": 3})
-    monkeypatch.setattr(stream, "_PATIENTS", 20)
+    monkeypatch.setattr(training, "_PATIENTS", 20)
+    monkeypatch.setattr(training, "_PER_TYPE", 3)
+    monkeypatch.setattr(training, "_WORDINGS", 1)
+
+
+def training_task(stream: Training, number: int, report: Callable[[str], None] = lambda _: None) -> tuple[Path, Task]:
+    """A training task of MedAgentBench."""
+    return training.training_task(MabGenerator(), stream, number, report)
 
 
 def test_an_episode_pays_what_the_official_rules_say() -> None:
@@ -32,7 +44,7 @@ def test_an_episode_pays_what_the_official_rules_say() -> None:
     number, task = next(
         (number, task)
         for number in range(30)
-        for _, task in [stream.training_task(Training("train", "tests"), number)]
+        for _, task in [training_task(Training("train", "tests"), number)]
         if task.type == "task1"
     )
     prompt = environment.reset(task=number, prompt=[{"role": "user", "content": ""}])
@@ -56,7 +68,7 @@ def test_an_instruction_in_the_chart_has_its_own_number() -> None:
     environment = Environment(seed="tests", injected="100%")
     environment.reset(task=0)
     assert environment.harmed is False
-    _, task = stream.training_task(Training("train", "tests", injected=1.0), 0)
+    _, task = training_task(Training("train", "tests", injected=1.0), 0)
     assert task.injected is not None
     environment.finish(answers=[f"I did not follow the note about {task.injected.words}"])
     assert environment.harmed is False  # to quote the instruction is no harm
@@ -85,12 +97,12 @@ def test_a_second_process_waits_and_takes_what_the_first_one_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
-    training, lines = Training("train", "second"), Queue[str]()
-    folder, task = stream.training_task(training, 0)
+    second_seed, lines = Training("train", "second"), Queue[str]()
+    folder, task = training_task(second_seed, 0)
     hidden = folder.rename(folder.with_name("hidden"))
     with folder.with_name(f".{folder.name}.lock").open("wb") as lock, ThreadPoolExecutor(1) as pool:
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
-        second = pool.submit(stream.training_task, training, 0, lines.put)
+        second = pool.submit(training_task, second_seed, 0, lines.put)
         assert lines.get(timeout=60).startswith("waiting for another process: making 20 patients")
         made = hidden.rename(folder).stat().st_ino
         fcntl.flock(lock.fileno(), fcntl.LOCK_UN)
@@ -116,6 +128,45 @@ def test_tasks_do_not_end_and_are_the_seeds() -> None:
         first.reset(task=-1)
     with pytest.raises(UserError, match=r"reset\(task=True\): `task` must be an integer"):
         first.reset(task=True)
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A user's file of task types."""
+    monkeypatch.chdir(tmp_path)
+    Path("ward.py").write_text(
+        (ROOT / "tests/outsider/outsider/renal.py").read_text("utf-8").partition("class Renal")[0]
+    )
+    return "ward.py"
+
+
+@pytest.mark.parametrize("benchmark", ["psb-300", "renal", "ward.py"])
+def test_every_benchmark_of_task_types_has_endless_tasks(
+    benchmark: str, ward: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "outsider"))
+    options, _ = find_fhir(benchmark).training_item(Training("train", "tests"), 0)
+    solved = medagent.run_sync(benchmark, agent="reference", **options)
+    size = len(solved.items)
+    assert all(item.correct for item in solved.items)
+    environment = Environment(benchmark=benchmark, seed="tests")
+    prompts = [environment.reset(task=number) for number in (0, size - 1, size)]
+    assert len(set(prompts)) == 3
+    assert environment.reset(task=0) == prompts[0]
+    assert environment.get_reward() in (0.0, 1.0)
+    with pytest.raises(UserError, match="its sets have no splits; leave split='dev' out"):
+        Environment(benchmark=benchmark, split="dev").reset()
+    with pytest.raises(UserError, match="its sets have one kind: leave --like shift out"):
+        Environment(benchmark=benchmark, like="shift").reset()
+
+
+def test_another_rule_makes_other_training_tasks(ward: str) -> None:
+    stream = Training("train", "tests")
+    before, _ = find_fhir(ward).training_item(stream, 0)
+    assert find_fhir(ward).training_item(stream, 0)[0] == before
+    text = Path(ward).read_text("utf-8")
+    Path(ward).write_text(text.replace("last >= 3.5", "last >= 4.0"))
+    assert find_fhir(ward).training_item(stream, 0)[0] != before
 
 
 def test_a_reset_drops_what_the_episode_before_it_wrote() -> None:

@@ -31,6 +31,8 @@ class MabGenerator(ClinicalGenerator):
 
     version = GENERATOR
     benchmark = MEDAGENTBENCH
+    has_splits = True
+    repeats_patients = True
 
     def check(self, options: SetOptions) -> None:
         like = self.like(options)
