@@ -11,6 +11,7 @@ from medagent.core.suggest import did_you_mean
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.data_sets import is_set, read_manifest
 from medagent.engine.folder import read_run
+from refsol.errors import InputError
 
 if TYPE_CHECKING:
     from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -27,6 +28,21 @@ def names() -> list[str]:
     """The names of all installed benchmarks, the default one first."""
     installed = sorted(plugins.entry_points(GROUP))
     return sorted(installed, key=lambda name: name != DEFAULT)
+
+
+def installed() -> list[Benchmark[Any, Any]]:
+    """All installed benchmarks, the default one first, without those whose package cannot be imported: each is named in
+    a warning.
+    """
+    from medagent.reports.tables import say
+
+    benchmarks = list[Benchmark[Any, Any]]()
+    for name in names():
+        try:
+            benchmarks.append(find(name))
+        except (UserError, InputError) as error:
+            say(f"warning: the benchmark {name} is left out: {error}")
+    return benchmarks
 
 
 def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benchmark[Any, Any]:
@@ -62,7 +78,7 @@ def fhir_names() -> list[str]:
     """The names of benchmarks with episodes on a FHIR server. To find out, all benchmarks are imported."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark
 
-    return [name for name in names() if isinstance(find(name), FhirBenchmark)]
+    return [benchmark.reference or benchmark.name for benchmark in installed() if isinstance(benchmark, FhirBenchmark)]
 
 
 def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
@@ -98,12 +114,17 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
 
 
 def of_kind(kind: str | None) -> tuple[Benchmark[Any, Any], str]:
-    """The benchmark of `data new --like`, and the kind of set: an installed benchmark's name stands for its sets, any
-    other text is a kind of set of the default benchmark.
+    """The benchmark of `data new --like`, and the kind of set: a kind of the default benchmark, or the name of an
+    installed benchmark, which stands for its sets. Raises UserError for any other text.
     """
+    default = find(DEFAULT)
+    kinds = default.generator().kinds
+    if kind is None or kind in kinds:
+        return default, kind or ""
     if kind in names():
-        return find(str(kind)), ""
-    return find(DEFAULT), kind or ""
+        return find(kind), ""
+    known = [*kinds, *fhir_names()]
+    raise UserError(f"--like: {kind!r} is unknown; known: {', '.join(known)}.{did_you_mean(kind, known)}")
 
 
 def of_dataset(dataset: str, types: str | None = None) -> tuple[Benchmark[Any, Any], str]:
@@ -115,13 +136,30 @@ def of_dataset(dataset: str, types: str | None = None) -> tuple[Benchmark[Any, A
     if types is not None:
         from medagent.benchmarks.custom.benchmark import custom_named
 
-        return custom_named(types), "" if dataset == BUNDLED else dataset
+        custom = custom_named(types)
+        _check_custom(dataset, custom.set_benchmark)
+        return custom, "" if dataset == BUNDLED else dataset
     if dataset in names():
         return find(dataset), ""
-    if is_set(Path(dataset)):
-        stated = read_manifest(Path(dataset)).benchmark
-        if stated in names():
-            return find(stated), dataset
-        raise UserError(f"{dataset}: was made from a file of task types; pass the file with --from FILE.py")
-    known = [find(name) for name in names()]
-    return next((benchmark for benchmark in known if benchmark.names_data(dataset)), known[0]), dataset
+    if is_set(Path(dataset)) and (stated := read_manifest(Path(dataset)).benchmark) in names():
+        return find(stated), dataset
+    known = installed()
+    benchmark = next((benchmark for benchmark in known if benchmark.names_data(dataset)), None)
+    if benchmark is None and is_set(Path(dataset)):
+        raise UserError(f"{dataset}: {_not_installed(read_manifest(Path(dataset)).benchmark)}")
+    return benchmark or known[0], dataset
+
+
+def _not_installed(stated: str) -> str:
+    """Why there is no benchmark for a set, by the benchmark in its manifest."""
+    from medagent.benchmarks.custom.benchmark import CUSTOM
+
+    if stated == CUSTOM:
+        return "was made from a file of task types; pass the file with --from FILE.py"
+    return f"is a set of the benchmark {stated!r}, which is not installed; known: {', '.join(names())}"
+
+
+def _check_custom(dataset: str, custom: str) -> None:
+    """Raises UserError for a set that was not made from a file of task types."""
+    if is_set(Path(dataset)) and (stated := read_manifest(Path(dataset)).benchmark) != custom:
+        raise UserError(f"{dataset}: is a set of {stated}, not of a file of task types; leave --from out")

@@ -145,6 +145,8 @@ class SetGenerator(ABC):
 
     version: int
     """Another version makes other bytes from the same seed."""
+    kinds: Sequence[str] = ()
+    """See `SetMaker.kinds`."""
 
     @abstractmethod
     def write(self, folder: Path, request: SetRequest) -> GeneratedSet:

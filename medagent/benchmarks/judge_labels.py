@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.base import find, names, of_folder
+from medagent.benchmarks.base import installed, of_folder
 from medagent.benchmarks.judge_check import judged_benchmark
 from medagent.core.errors import UserError
 from medagent.engine.folder import Run
@@ -65,9 +65,9 @@ def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelle
     if (place.path / "run.json").is_file():
         benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
-    for installed in map(find, names()):
-        if isinstance(installed, JudgedBenchmark) and (by_judge := installed.rubric.recorded(place.path, rule)):
-            return by_judge[place.chosen(sorted(by_judge))], installed.rubric.labels
+    for judged in installed():
+        if isinstance(judged, JudgedBenchmark) and (by_judge := judged.rubric.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], judged.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
     return None

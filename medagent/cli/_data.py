@@ -33,11 +33,11 @@ def list_data(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from medagent.benchmarks.base import find, names
+    from medagent.benchmarks.base import installed
     from medagent.fhir_data.embedded import built_hospital
     from medagent.reports.tables import Cell, Table, print_table, put
 
-    sets = [present for name in names() for present in find(name).present_sets() if present.digest]
+    sets = [present for benchmark in installed() for present in benchmark.present_sets() if present.digest]
     rows: list[list[Cell]] = [
         [data_set.name, data_set.version, data_set.items, data_set.digest[:16]] for data_set in sets
     ]
@@ -61,20 +61,21 @@ def import_(
 
     Example: medagent data import questions.csv
     """
-    from medagent.benchmarks.base import find, names
+    from medagent.benchmarks.base import installed
     from medagent.core.errors import UserError
     from medagent.engine.data_sets import ImportedData
     from medagent.reports.tables import put, say
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
-    done = [data for name in names() if (data := find(name).import_data(source)) is not None]
+    benchmarks = installed()
+    done = [data for benchmark in benchmarks if (data := benchmark.import_data(source)) is not None]
     for data in (ImportedData(line) if isinstance(line, str) else line for line in done):
         put(*data.message.split("\n"))
         for warning in data.warnings:
             say(f"warning: {warning}")
     if not done:
-        expected = "; ".join(text for name in names() if (text := find(name).imports))
+        expected = "; ".join(benchmark.imports for benchmark in benchmarks if benchmark.imports)
         raise UserError(f"{source}: contains no published data that medagent imports. It imports {expected}")
 
 
@@ -331,7 +332,7 @@ def twins(
 
     Example: medagent data twins ward-set --from ward7.py --out ward-twins
     """
-    from medagent.benchmarks.base import find, names, of_dataset
+    from medagent.benchmarks.base import installed, names, of_dataset
     from medagent.benchmarks.generated_sets import make_folder
     from medagent.core.errors import UserError
     from medagent.core.number_formats import counted
@@ -341,8 +342,8 @@ def twins(
 
     benchmark, name = of_dataset(dataset, types)
     if dataset not in (*_SETS, *names()) and not Path(dataset).exists():
-        makers = [name for name in names() if type(find(name)).new_twins is not Benchmark.new_twins]
-        known = ", ".join([*_SETS, *makers])
+        makers = [benchmark for benchmark in installed() if type(benchmark).new_twins is not Benchmark.new_twins]
+        known = ", ".join([*_SETS, *(benchmark.reference or benchmark.name for benchmark in makers)])
         raise UserError(f"unknown data set {dataset!r}; known: {known}, and a folder, task file or question file")
     tell = Counter("items")
     generated = make_folder(out, "", lambda _: benchmark.new_twins(name, ehr, out, triples=triples, tell=tell))

@@ -145,8 +145,10 @@ def entry_points(group: str) -> Mapping[str, str]:
 def _entry_points(group: str, folders: object) -> Mapping[str, str]:
     from importlib.metadata import entry_points as installed
 
+    # Another package cannot replace what medagent itself names.
+    by_owner = sorted(installed(group=group), key=lambda point: point.dist is None or point.dist.name != "medagent")
     points: dict[str, str] = {}
-    for point in installed(group=group):
+    for point in by_owner:
         points.setdefault(point.name, point.value)
     return points
 

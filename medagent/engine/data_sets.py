@@ -122,6 +122,10 @@ class ImportedData(NamedTuple):
 class SetMaker(Protocol):
     """Makes the data sets of a benchmark from seeds."""
 
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of sets that `SetOptions.like` names; empty if there is only one."""
+
     def make(self, folder: Path, options: SetOptions) -> GeneratedSet:
         """Make a set in a new or empty folder. Raises UserError."""
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import _random
 import json
 import linecache
+import re
 import string
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from inspect import cleandoc, iscoroutinefunction, unwrap
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -21,6 +22,8 @@ from refsol.clinical.orders import Order
 from refsol.clinical.rulings import Edit, Ruling
 from refsol.clinical.task_type import Ruled, RuleError, TaskType, fault, rule_code
 
+_NAME = re.compile(r"[^\s#,]+")
+"""The name of a type, with which the ids of its tasks begin."""
 _CLOCK = {"now", "today", "utcnow"}
 _TIMERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 _MODULES = {
@@ -131,14 +134,41 @@ def types_of(module: ModuleType, path: str) -> tuple[TaskType, ...]:
     classes = _defined(module)
     if not classes:
         raise RuleError(f"{path}: contains no task types; write a subclass of medagent.clinical.TaskType with a text")
-    types: dict[str, TaskType] = {}
-    for task_class in classes:
-        kind = created(task_class)
-        if kind.name in types:
-            first_user = type(types[kind.name]).__name__
-            raise RuleError(f"{_place(task_class, 'name')}: {first_user} uses the name {kind.name!r} too")
-        types[kind.name] = kind
-    return tuple(types.values())
+    types = tuple(created(task_class) for task_class in classes)
+    _check_distinct(types)
+    return types
+
+
+def check_types(types: Sequence[object], place: str, *, with_patient: bool = True) -> None:
+    """Raises RuleError for the types of an installed benchmark, a class at `place`, with which no task can be made.
+
+    `with_patient`: their texts must name the patient.
+    """
+    if not types:
+        raise RuleError(f"{place}: contains no task types; list them in `types`")
+    instances = list[TaskType]()
+    for kind in types:
+        if not isinstance(kind, TaskType):
+            name = kind.__name__ if isinstance(kind, type) else repr(kind)
+            raise RuleError(f"{place}: `types` lists {name}, which is not a task type; create each one: {name}()")
+        task_class = type(kind)
+        if not (isinstance(kind.name, str) and _NAME.fullmatch(kind.name)):
+            words = f"{task_class.__name__} needs a name without spaces, commas and #"
+            raise RuleError(f"{_place(task_class, 'class')}: {words}")
+        _check_rule(task_class)
+        _check_placeholders(task_class, with_patient=with_patient)
+        instances.append(kind)
+    _check_distinct(instances)
+
+
+def _check_distinct(types: Sequence[TaskType]) -> None:
+    """Raises RuleError for two types of the same name."""
+    users: dict[str, str] = {}
+    for kind in types:
+        task_class = type(kind)
+        if kind.name in users:
+            raise RuleError(f"{_place(task_class, 'name')}: {users[kind.name]} uses the name {kind.name!r} too")
+        users[kind.name] = task_class.__name__
 
 
 def other_names(types: Collection[TaskType]) -> set[str]:
@@ -164,12 +194,7 @@ def created(kind: type[TaskType]) -> TaskType:
     """
     if not (isinstance(kind.name, str) and kind.name.isidentifier()):
         raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a name of letters, digits and _")
-    rule: object = unwrap(kind.rule)
-    if rule is TaskType.rule or not isinstance(rule, FunctionType) or iscoroutinefunction(rule):
-        raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a function rule(self, chart)")
-    for part in ("text", "context", "title"):
-        if not isinstance(getattr(kind, part), str):
-            raise RuleError(f"{_place(kind, part)}: the {part} of {kind.name} must be a text in quotes")
+    _check_rule(kind)
     _check_placeholders(kind)
     try:
         return kind()
@@ -178,8 +203,18 @@ def created(kind: type[TaskType]) -> TaskType:
         raise RuleError(f"{_place(kind, '__init__')}: {words}") from None
 
 
-def _check_placeholders(kind: type[TaskType]) -> None:
-    """Raises RuleError."""
+def _check_rule(kind: type[TaskType]) -> None:
+    """Raises RuleError if the rule is missing, or a text is something else."""
+    rule: object = unwrap(kind.rule)
+    if rule is TaskType.rule or not isinstance(rule, FunctionType) or iscoroutinefunction(rule):
+        raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a function rule(self, chart)")
+    for part in ("text", "context", "title"):
+        if not isinstance(getattr(kind, part), str):
+            raise RuleError(f"{_place(kind, part)}: the {part} of {kind.name} must be a text in quotes")
+
+
+def _check_placeholders(kind: type[TaskType], *, with_patient: bool = True) -> None:
+    """Raises RuleError for an unknown placeholder, and with `with_patient` for texts that do not name the patient."""
     try:
         known = [placeholder for text in (kind.text, kind.context) for placeholder in _placeholders(text)]
     except ValueError as error:
@@ -190,7 +225,7 @@ def _check_placeholders(kind: type[TaskType]) -> None:
                 f"{_place(kind, placeholder)}: the text of {kind.name} contains the unknown placeholder {placeholder}; "
                 "use {mrn}"
             )
-    if not known:
+    if with_patient and not known:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name} must name the patient: {{mrn}}")
 
 

@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, final
 
+from pydantic import create_model
+
 from medagent.benchmarks.clinical.agents import Solver, TypesAgent, solve_by_types
 from medagent.benchmarks.clinical.asking import RulingCheck, rules_at_fault, ruling_text
 from medagent.benchmarks.clinical.generation import (
@@ -25,7 +27,7 @@ from medagent.benchmarks.clinical.generation import (
 from medagent.benchmarks.clinical.grader import ClinicalGrader, GradedEpisode, not_the_agent
 from medagent.benchmarks.clinical.items import Facts, FactsPlace, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
-from medagent.benchmarks.clinical.plugin_types import types_in
+from medagent.benchmarks.clinical.plugin_types import types_digest, types_in
 from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files
 from medagent.benchmarks.clinical.settings import AGENTS, ClinicalGrading, ClinicalSettings
 from medagent.benchmarks.clinical.task_sources import (
@@ -75,7 +77,7 @@ from refsol.clinical.recorded import RecordedSource, recorded, result_lines
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Resource, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType, UngradableError, graded
-from refsol.clinical.trial import tried
+from refsol.clinical.trial import check_types, tried
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError, InputError
 from refsol.failures import KIND_WORDS
@@ -94,7 +96,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     tool_agents = ("reference",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
     types: ClassVar[Sequence[TaskType]] = ()
-    """The task types."""
+    """The task types, created: `types = (RepeatPotassium(), LastMagnesium())`."""
     plugin: ClassVar[Plugin | None] = None
     """The user's file of the types, if they are not part of an installed class."""
     rules: ClassVar[Mapping[str, RuleSet]] = {"": CLINICAL}
@@ -106,8 +108,25 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     whole_reads: ClassVar[bool] = True
     """Whether a set records complete results of searches, because the rules may change later."""
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Add the options of grading to the settings of a subclass that does not define `Grading`."""
+        super().__init_subclass__(**keywords)
+        if not issubclass(cls.Grading, cls.Settings):
+            bases = (ClinicalGrading, cls.Settings) if issubclass(cls.Settings, ClinicalSettings) else cls.Settings
+            cls.Grading = create_model(f"{cls.Settings.__name__}Grading", __base__=bases, __module__=cls.__module__)
+
     def generator(self) -> ClinicalGenerator:
+        """See `Benchmark.generator`. Raises RuleError for types with which no task can be made."""
+        self.check_types()
         return TypesGenerator(self.set_benchmark, self.types)
+
+    @final
+    def check_types(self) -> None:
+        """Raises RuleError for types with which no task can be made. Those of a user's file were checked before."""
+        if self.plugin is None:
+            kind = type(self)
+            names_patient = kind.situation is not ClinicalBenchmark.situation
+            check_types(self.types, f"{kind.__module__}:{kind.__qualname__}", with_patient=not names_patient)
 
     @property
     @final
@@ -326,10 +345,12 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
 
     def facts_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
         """The place of a set's facts, and what else a stored score depends on. Raises UserError."""
-        types = {} if self.plugin is None else {"types": self.plugin.digest}
-        return replace(self._place_of(tasks, source), decides={"now": tasks.clock.isoformat(), **types})
+        types = types_digest(tuple(map(type, self.types))) if self.plugin is None else self.plugin.digest
+        return replace(self.place_of(tasks, source), decides={"now": tasks.clock.isoformat(), "types": types})
 
-    def _place_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
+    @final
+    def place_of(self, tasks: TaskSet, source: Any) -> FactsPlace:
+        """The file, the server or the recorded searches with a set's facts. Raises UserError."""
         if source.ehr is not None:
             file = imported_file(source.ehr)
             return FactsPlace(lambda: file.digest, lambda: Facts(embedded_facts(file.path)))

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +18,7 @@ from fhir_server.synthetic.seeded_random import SeededRandom
 from medagent.benchmarks.clinical.asking import rules_at_fault
 from medagent.benchmarks.clinical.injected import injected
 from medagent.benchmarks.clinical.newest import newest_time
+from medagent.benchmarks.clinical.plugin_types import types_digest
 from medagent.benchmarks.clinical.sampling import HALF, Candidate, Sampled, candidate, is_living, sample
 from medagent.benchmarks.clinical.sets import write_set
 from medagent.benchmarks.clinical.tasks import Task
@@ -31,7 +31,6 @@ from medagent.benchmarks.generated_sets import (
     seed_number,
     written,
 )
-from medagent.core.code_digest import code_digest
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
 from medagent.core.writing import file_digest, replacing
@@ -230,13 +229,12 @@ class TypesGenerator(ClinicalGenerator):
 
     @property
     def code(self) -> str:
-        digests = [code_digest(type(kind), {}) for kind in self._types.values()]
-        return sha256("\n".join(digests).encode()).hexdigest()
+        return types_digest(tuple(map(type, self._types.values())))
 
     def prepare(self, seed: str, options: SetOptions, split: Split | None) -> Prepared:
         """See `ClinicalGenerator.prepare`. Raises UserError for a split or a kind of set."""
-        if split is not None or options.like:
-            raise UserError(f"{self.benchmark}: its sets have one kind and no splits: leave --like and --split out")
+        if split is not None:
+            raise UserError(f"{self.benchmark}: its sets have no splits: leave --split out")
         number = seed_number(seed, f"{_SALT} {self.version}")
         profile = replace(PROFILE, seed=number, patients=options.patients)
         return Prepared(profile, number, seed_number(seed, f"{_SALT} {self.version} injected"), rules=seed)

@@ -20,7 +20,7 @@ class ClinicalSettings(FhirSettings):
 
     agents: ClassVar[tuple[str, ...]] = AGENTS
     dataset: Annotated[Path | None, Option(WHICH, kind="path", for_=ALL_USES)] = None
-    """A folder made by medagent data new: its tasks, if it was made with --from FILE.py, otherwise only its patients
+    """A folder made by medagent data new: its tasks, if they are of this benchmark or file, otherwise only its patients
     (default: the bundled hospital's patients).
     """
     per_type: Annotated[Count | None, Option(WHICH, kind="value")] = None
@@ -49,7 +49,7 @@ class HospitalSettings(ClinicalSettings):
     patients: Annotated[Count, Option("", kind="value", without="patient_ids group ehr")] = 100
     """Number of patients."""
     fhir: Annotated[str | None, Option(SERVER, kind="address", metavar="URL")] = None
-    """With --from: the tasks are about patients of this FHIR server."""
+    """With --from, or --like and an installed benchmark: the tasks are about patients of this FHIR server."""
     patient_ids: Annotated[Path | None, Option(SERVER, kind="path", metavar="FILE", needs="fhir", without="group")] = (
         None
     )

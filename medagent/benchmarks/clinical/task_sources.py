@@ -49,6 +49,9 @@ class Sampling(Protocol):
     def task_types(self, tasks: TaskSet) -> Mapping[str, TaskType]:
         """The types of a set, by name."""
 
+    def check_types(self) -> None:
+        """Raises RuleError for types with which no task can be made."""
+
     def patients(self, source: Any, say: Say) -> EhrFile:
         """The patients for the embedded server. Raises UserError."""
 
@@ -63,8 +66,11 @@ class SourceTasks:
 
 @lru_cache(maxsize=4)
 def source_tasks(kind: type[Sampling], settings: Any) -> SourceTasks:
-    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones."""
+    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones. Raises UserError,
+    FactsError, RuleError.
+    """
     benchmark = kind()
+    benchmark.check_types()
     listed = getattr(settings, "tasks", None)
     manifest = None if settings.dataset is None else read_manifest(Path(settings.dataset))
     of_types = manifest is not None and manifest.benchmark == benchmark.set_benchmark

@@ -189,7 +189,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         if source.fhir is not None:
             server = patients_server(self, source)
             return FactsPlace(lambda: without_password(source.fhir), lambda: Facts(saved_charts(tasks, server)))
-        return super().facts_of(tasks, source)
+        return self.place_of(tasks, source)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from medagent.benchmarks.base import find, of_kind
 from tests.command import medagent
 from tests.shared_data import ROOT
 
@@ -100,3 +104,150 @@ def test_a_fhir_benchmark_without_types_has_no_twins(tmp_path: Path) -> None:
         1,
         "medagent: births: is not made of task types, whose rules decide what is right, so it has no twins\n",
     )
+
+
+HEAD = """
+from typing import Annotated
+
+import medagent
+from medagent import clinical as c
+
+POTASSIUM = c.Lab("K", c.LOINC, "potassium", unit="mmol/L")
+
+
+class Potassium(c.TaskType):
+    name = "potassium"
+    text = "Potassium of {mrn}?"
+
+    def rule(self, chart):
+        last = chart.latest(POTASSIUM)
+        return c.answer([-1] if last is None else [last.value])
+"""
+BENCHMARK = """
+
+class Salts(medagent.ClinicalBenchmark[medagent.ClinicalSettings]):
+    name = "salts"
+    types = (Potassium(),)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Writes and installs a package `salts` with a benchmark, and with further entry points."""
+    site = tmp_path / "site"
+    info = site / "salts-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: salts\nVersion: 1.0\n", "utf-8")
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.chdir(tmp_path)
+
+    def write(source: str, **entry_points: str) -> None:
+        (site / "salts.py").write_text(source, "utf-8")
+        named = {"salts": "salts:Salts", **entry_points}
+        lines = "".join(f"{name} = {goal}\n" for name, goal in named.items())
+        (info / "entry_points.txt").write_text(f"[medagent.benchmarks]\n{lines}", "utf-8")
+        importlib.invalidate_caches()
+        sys.modules.pop("salts", None)
+
+    yield write
+    sys.modules.pop("salts", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (
+            "{mrn}",
+            "{patient}",
+            "salts.py:12: the text of potassium contains the unknown placeholder {patient}; use {mrn}",
+        ),
+        ("of {mrn}", "", "salts.py:12: the text of potassium must name the patient: {mrn}"),
+        ('"Potassium of {mrn}?"', '""', "salts.py:12: the text of potassium must name the patient: {mrn}"),
+        ('"potassium"\n    t', '"a b"\n    t', "salts.py:10: Potassium needs a name without spaces, commas and #"),
+        ('name = "potassium"', 'name = ""', "salts.py:10: Potassium needs a name without spaces, commas and #"),
+        ("def rule", "def rules", "salts.py:10: Potassium needs a function rule(self, chart)"),
+        ("(Potassium(),)", "(Potassium,)", "salts:Salts: `types` lists Potassium, which is not a task type; create"),
+        ("(Potassium(),)", "(Potassium(), Potassium())", "salts.py:11: Potassium uses the name 'potassium' too"),
+        ("(Potassium(),)", "()", "salts:Salts: contains no task types; list them in `types`"),
+    ],
+)
+def test_a_type_with_which_no_task_can_be_made_is_one_line(
+    package: Callable[..., None], before: str, after: str, problem: str
+) -> None:
+    source = HEAD + BENCHMARK
+    assert before in source
+    package(source.replace(before, after))
+    for words in (("data", "new", "set", "--like", "salts"), ("run", "salts", "--agent", "nop")):
+        ran = medagent(*words)
+        assert (ran.code, ran.err.count("\n"), problem in ran.err) == (1, 1, True), ran.err
+    assert not Path("set").exists()
+
+
+def test_a_benchmark_with_settings_of_its_own_is_graded(package: Callable[..., None]) -> None:
+    settings = """
+
+class SaltSettings(medagent.ClinicalSettings):
+    half: Annotated[bool, medagent.Option("Which items", kind="value")] = False
+    \\"\\"\\"Half of the items.\\"\\"\\"
+
+
+class Salts(medagent.ClinicalBenchmark[SaltSettings]):
+    name = "salts"
+    Settings = SaltSettings
+    types = (Potassium(),)
+
+    def items(self, source):
+        items = super().items(source)
+        return items[: len(items) // 2] if source.half else items
+""".replace('\\"', '"')
+    package(HEAD + settings)
+    assert medagent("run", "salts", "--agent", "reference", "--half", "--per-type", 4, "--quiet").code == 0
+    graded = medagent("grade", "results/salts_r1_reference", "--no-grounds", "--json")
+    assert graded.code == 0, graded.err
+    assert json.loads(graded.out)["overall"]["counts"]["right"] == 2
+
+
+def test_a_corrected_rule_grades_a_run_again(package: Callable[..., None]) -> None:
+    source = HEAD + BENCHMARK
+    words = ("run", "salts", "--agent", "reference", "--per-type", 4, "--quiet", "--json")
+    package(source)
+    before = json.loads(medagent(*words).out)["overall"]
+    package(source.replace("[last.value])", "[last.value + 1])"))
+    after = json.loads(medagent(*words).out)["overall"]
+    assert (before["counts"]["right"], before["n"], after["n"]) == (4, 4, 4)
+    assert after["counts"]["right"] < 4
+
+
+def test_a_set_is_found_by_the_name_in_its_manifest(package: Callable[..., None]) -> None:
+    source = HEAD + BENCHMARK
+    package(source.replace('name = "salts"', 'name = "salts"\n    manifest_name = "salt-sets"'))
+    made = medagent("data", "new", "set", "--like", "salts", "--seed", "one", "--patients", 20, "--per-type", 2)
+    assert made.code == 0, made.err
+    for words in (("check", "set"), ("verify", "set", "--seed", "one"), ("twins", "set", "--out", "twins")):
+        ran = medagent("data", *words)
+        assert ran.code == 0, ran.err
+    Path("ward.py").write_text(HEAD, "utf-8")
+    refused = medagent("data", "check", "set", "--from", "ward.py")
+    line = "medagent: set: is a set of salt-sets, not of a file of task types; leave --from out\n"
+    assert (refused.code, refused.err) == (1, line)
+    package(source)
+    missing = medagent("data", "check", "set")
+    assert (missing.code, missing.err.count("\n")) == (1, 1)
+    assert "set: is a set of the benchmark 'salt-sets', which is not installed; known: medagentbench, " in missing.err
+
+
+def test_another_package_stops_and_replaces_nothing(package: Callable[..., None]) -> None:
+    package(HEAD + BENCHMARK, **{"broken": "absent:Broken", "psb-300": "salts:Salts", "shift": "salts:Salts"})
+    Path("salts.txt").touch()
+    imported = medagent("data", "import", "salts.txt")
+    assert imported.code == 1
+    warning, problem = imported.err.splitlines()
+    assert warning == "warning: the benchmark broken is left out: absent:Broken: no module absent; install its package"
+    assert problem.startswith("medagent: salts.txt: contains no published data that medagent imports.")
+    assert find("psb-300").name == "psb-300"
+    assert of_kind("shift")[0].name == "medagentbench"
+    unknown = medagent("data", "new", "set", "--like", "salt")
+    assert unknown.code == 1
+    assert "--like: 'salt' is unknown; known: bundled, full, shift, medagentbench, " in unknown.err
+    assert unknown.err.endswith("Did you mean 'salts'?\n")

@@ -31,6 +31,7 @@ class MabGenerator(ClinicalGenerator):
 
     version = GENERATOR
     benchmark = MEDAGENTBENCH
+    kinds = get_args(Like)
     has_splits = True
     repeats_patients = True
 
@@ -58,7 +59,7 @@ class MabGenerator(ClinicalGenerator):
             if like == stated:
                 kind: Like = like
                 return kind
-        raise UserError(f"--like: {stated!r} is unknown; known: {', '.join(get_args(Like))}")
+        raise UserError(f"--like: {stated!r} is unknown; known: {', '.join(self.kinds)}")
 
     def prepare(self, seed: str, options: SetOptions, split: Split | None) -> Prepared:
         like = self.like(options)
