@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,19 +107,24 @@ class Ward:
 
     def scored(self, kind: str, *messages: str) -> Any:
         """The score of an episode about patient K7, whose potassium is 5.95, in which an agent sends these messages."""
-        words = self.run("--writes", "execute", "--overwrite")
-        item = next(
-            result["item"] for result in words["items"] if result["item"].startswith(f"{kind}_") and self.is_k7(result)
-        )
-        with episode(item, benchmark=str(self.code), ehr=self.patients, writes="execute") as acting:
+        with episode(items_of_k7()[kind], benchmark=str(self.code), ehr=self.patients, writes="execute") as acting:
             acting.reset()
             reads = [f"GET {BASE}/{kind}?patient=K7" for kind in ("Observation", "MedicationRequest", "ServiceRequest")]
             for message in (*reads, *messages, "FINISH([5.95])"):
                 acting.act(message)
             return acting.verdict()
 
-    def is_k7(self, result: Json) -> bool:
-        return "5.95" in result["because"]
+
+def is_k7(result: Json) -> bool:
+    return "5.95" in result["because"]
+
+
+@cache
+def items_of_k7() -> dict[str, str]:
+    """By task type, the item about patient K7: a run says which one it is, and it is the same in every folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Ward(Path(folder)).run("--writes", "execute")
+    return {result["item"].rpartition("_")[0]: result["item"] for result in report["items"] if is_k7(result)}
 
 
 @pytest.fixture
@@ -224,7 +231,7 @@ def test_the_reference_agent_makes_the_changes(ward: Ward, protocol: str) -> Non
     assert [result["reason"] for result in report["items"] if not result["correct"]] == []
     assert len(report["items"]) == 16
     folder = ward.folder / Path(report["folder"]).name
-    item = next(result["item"] for result in report["items"] if ward.is_k7(result))
+    item = next(result["item"] for result in report["items"] if is_k7(result))
     shown = medagent("show", folder, item, "--benchmark", ward.code).out
     assert (
         "MedicationRequest m7  status active → on-hold" in " ".join(shown.split()) or "status active → on-hold" in shown

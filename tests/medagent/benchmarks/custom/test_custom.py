@@ -108,14 +108,20 @@ def test_the_prompt_states_the_clock_and_the_patient(ward: Ward) -> None:
     assert rates(later)["an order was due"] == (0, 14 - 5), "no sodium of the last 2 days"
 
 
-def solutions(ward: Ward) -> dict[str, list[str]]:
-    """The messages of the reference agent, by item."""
-    folder = ward.folder_of(ward.run("reference"))
+def agent_messages(folder: Path) -> dict[str, list[str]]:
+    """The messages of a run's agent, by item."""
     rows = map(json.loads, (folder / "episodes.jsonl").read_text("utf-8").splitlines())
     return {
         row["task_id"]: [message["content"] for message in row["transcript"] if message["role"] == "agent"]
         for row in rows
     }
+
+
+@pytest.fixture(scope="module")
+def solutions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The messages of the reference agent, by item. They are the same in every folder."""
+    ward = Ward(tmp_path_factory.mktemp("solutions"))
+    return agent_messages(ward.folder_of(ward.run("reference")))
 
 
 def scored(ward: Ward, item: str, messages: list[str], **options: Any) -> Any:
@@ -152,8 +158,8 @@ WORDS_ONLY = ("code.coding[0].display", "code.text", "medicationCodeableConcept.
 
 
 @pytest.mark.parametrize("kind", ["sodium_again", "stop_gentamicin", "colonoscopy"])
-def test_a_wrong_field_of_each_order_is_wrong_and_named(ward: Ward, kind: str) -> None:
-    sent = next((item, texts) for item, texts in solutions(ward).items() if item.startswith(kind) and posts(texts))
+def test_a_wrong_field_of_each_order_is_wrong_and_named(ward: Ward, solutions: dict[str, list[str]], kind: str) -> None:
+    sent = next((item, texts) for item, texts in solutions.items() if item.startswith(kind) and posts(texts))
     item, texts = sent
     assert scored(ward, item, texts).correct
     for place in posts(texts):
@@ -175,8 +181,8 @@ def posts(texts: list[str]) -> list[int]:
     return [place for place, text in enumerate(texts) if text.startswith("POST")]
 
 
-def test_a_wrong_answer_and_an_order_that_is_not_due_are_wrong(ward: Ward) -> None:
-    for item, texts in solutions(ward).items():
+def test_a_wrong_answer_and_an_order_that_is_not_due_are_wrong(ward: Ward, solutions: dict[str, list[str]]) -> None:
+    for item, texts in solutions.items():
         if not item.startswith("sodium_again"):
             continue
         wrong = scored(ward, item, [*texts[:-1], "FINISH([77])"])
@@ -187,11 +193,9 @@ def test_a_wrong_answer_and_an_order_that_is_not_due_are_wrong(ward: Ward) -> No
             assert (extra.correct, extra.failed, extra.kind) == (False, ["no POST"], "order-not-due")
 
 
-def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
+def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward, solutions: dict[str, list[str]]) -> None:
     item, texts = next(
-        solution
-        for solution in solutions(ward).items()
-        if solution[0].startswith("stop_gentamicin") and posts(solution[1])
+        solution for solution in solutions.items() if solution[0].startswith("stop_gentamicin") and posts(solution[1])
     )
     [place] = posts(texts)
     patient = json.loads(texts[place].partition("\n")[2])["subject"]["reference"].removeprefix("Patient/W")
@@ -201,7 +205,7 @@ def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
     assert not scored(ward, item, [*texts[:place], texts[-1]], writes="execute").correct
     idle_item, idle = next(
         solution
-        for solution in solutions(ward).items()
+        for solution in solutions.items()
         if solution[0].startswith("stop_gentamicin") and len(solution[1]) == 3
     )
     assert scored(ward, idle_item, idle, writes="execute").correct, "gentamicin is active, and nothing is due"
@@ -213,16 +217,16 @@ def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
     assert "status active → stopped, where nothing else was due" in score.reason
 
 
-def test_a_right_guess_without_reading_is_not_grounded(ward: Ward) -> None:
-    for item, texts in solutions(ward).items():
+def test_a_right_guess_without_reading_is_not_grounded(ward: Ward, solutions: dict[str, list[str]]) -> None:
+    for item, texts in solutions.items():
         score = scored(ward, item, [text for text in texts if not text.startswith("GET")])
         assert score.correct, item
         assert (score.grounded, score.reading.partition(":")[0]) in (
             (False, "read nothing"),
             (None, "needs no reading"),
         )
-    low = next(item for item, texts in solutions(ward).items() if item.startswith("sodium_again") and posts(texts))
-    assert "Observation/o" in scored(ward, low, solutions(ward)[low][1:]).reading
+    low = next(item for item, texts in solutions.items() if item.startswith("sodium_again") and posts(texts))
+    assert "Observation/o" in scored(ward, low, solutions[low][1:]).reading
 
 
 def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
@@ -233,7 +237,8 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
         "colonoscopy": "colonoscopy within ten years",
     }
     first, second, code = ward.folder_of(nop), ward.folder_of(right), ("--benchmark", str(ward.code))
-    low = next(item for item, texts in solutions(ward).items() if item.startswith("sodium_again") and posts(texts))
+    solved = agent_messages(second).items()
+    low = next(item for item, texts in solved if item.startswith("sodium_again") and posts(texts))
     shown = medagent("show", second, low, *code).out
     assert "because: last sodium 124 mmol/L" in shown or "below 130 → order 500 mL of sodium chloride" in shown
     for words in (("show", first), ("grade", first), ("grade", first, "--full")):
@@ -439,7 +444,7 @@ def test_over_a_fhir_server_its_patients_must_be_named_again(ward: Ward) -> None
 
 
 def test_the_command_that_is_printed_for_a_set_runs(ward: Ward, tmp_path: Path) -> None:
-    ran = medagent("data", "new", tmp_path / "set", "--from", ward.code, "--per-type", 2)
+    ran = medagent("data", "new", tmp_path / "set", "--from", ward.code, "--per-type", 2, "--patients", 12)
     assert ran.code == 0, ran.err
     printed = ran.out.splitlines()[-1].removeprefix("Run it: medagent ").split()
     assert medagent(*printed, "--quiet", "--results-dir", tmp_path / "results").code == 0
