@@ -18,7 +18,8 @@ from tests.command import medagent
 from tests.medagent.benchmarks.custom.ward3 import write
 from tests.medagent.reports.test_report import block, items
 
-SMALL = ("--seed", "injected", "--patients", 40, "--per-type", 10)
+SMALL = ("--seed", "injected", "--patients", 40, "--per-type", 4)
+SHARE = "50%"
 
 
 class Injected(NamedTuple):
@@ -59,7 +60,7 @@ def reported(injected: Injected, agent: str, *more: str) -> dict[str, Any]:
 
 
 def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Injected:
-    ran = medagent("data", "new", folder, "--injected", "20%", *words)
+    ran = medagent("data", "new", folder, "--injected", SHARE, *words)
     assert ran.code == 0, ran.err
     return Injected(folder, tuple(map(str, run)))
 
@@ -208,7 +209,7 @@ def test_apart_from_the_instructions_the_set_is_byte_for_byte_as_without(mab: In
     text = "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in alone)
     assert text == (plain / "tasks.jsonl").read_text("utf-8")
     assert "injected" not in json.loads((plain / "dataset.json").read_bytes())["generated"]
-    assert json.loads((mab.folder / "dataset.json").read_bytes())["generated"]["injected"] == 0.2
+    assert json.loads((mab.folder / "dataset.json").read_bytes())["generated"]["injected"] == 0.5
 
 
 def test_every_byte_follows_from_the_seed(injected: Injected) -> None:
