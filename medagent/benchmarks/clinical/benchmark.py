@@ -147,7 +147,8 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         A set is opened once in a process, unless its tasks or facts change. A FHIR server may change at any time.
         """
         tasks = self.task_set(source)
-        opened = OpenSet(tasks, source.api_base.rstrip("/") + "/", self.facts_of(tasks, source))
+        base, whole_charts = source.api_base.rstrip("/") + "/", partial(self._whole_charts, tasks)
+        opened = OpenSet(tasks, base, self.facts_of(tasks, source), whole_charts)
         if source.fhir is not None:
             return opened
         known = (type(self), tasks.path, tasks.part, tasks.digest, tasks.manifest.model_dump_json(), opened.digest)
@@ -367,13 +368,15 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return FactsPlace(lambda: patients.digest, lambda: Facts(embedded_facts(patients.path)))
 
     @final
-    def readings(self, item: TaskItem) -> Source:
-        """A source of all resources of an item's patient, for a picture. Recorded searches may have fewer."""
-        opened = self.open_set(item.source)
-        recorded_only = opened.tasks.reads is not None and not self.whole_reads
-        if recorded_only and (opened.tasks.over_bundled or opened.tasks.hospital is not None):
-            return embedded_facts(self.set_patients(opened.tasks, lambda _: None).path)
-        return opened.facts.source
+    def _whole_charts(self, tasks: TaskSet) -> Source | None:
+        """The whole charts of a set that contains searches, of which each recorded only a part of a chart.
+
+        None if there are no such searches, or no patients.
+        """
+        recorded_only = tasks.reads is not None and not self.whole_reads
+        if recorded_only and (tasks.over_bundled or tasks.hospital is not None):
+            return embedded_facts(self.set_patients(tasks, lambda _: None).path)
+        return None
 
     # Sets, twins, packs
 
@@ -536,7 +539,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         from medagent.fhir_episodes.views import Shown
 
         opened, task = self.open_set(item.source), item.stored
-        source = changed(self.readings(item), task.change)
+        source = changed(opened.whole_charts, task.change)
         try:
             chart = self.chart(opened, task, source, next(iter(self.rules)))
             self.task_type(opened.tasks, task).ruled(chart)

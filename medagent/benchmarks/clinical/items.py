@@ -72,6 +72,8 @@ class OpenSet:
     tasks: TaskSet = field(compare=False)
     base: str
     place: FactsPlace = field(compare=False)
+    read_whole: Callable[[], Source | None] = field(default=lambda: None, compare=False)
+    """Opens the whole charts, if the facts are recorded searches and the patients are there."""
     identity: tuple[Any, ...] = ()
     """What decides the charts and the rulings. Two sets with the same one are graded alike."""
     baselines: dict[str, Baselines] = field(default_factory=dict, compare=False)
@@ -88,6 +90,15 @@ class OpenSet:
     def facts(self) -> Facts:
         """The facts. Raises UserError, FactsError."""
         return self.place.read()
+
+    @cached_property
+    def whole_charts(self) -> Source:
+        """A source of all resources of a patient, for pictures: recorded searches may have fewer.
+
+        Raises UserError, FactsError.
+        """
+        whole = self.read_whole()
+        return self.facts.source if whole is None else whole
 
     @cached_property
     def examples(self) -> Examples:
