@@ -109,7 +109,8 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
         connection.execute("COMMIT")
-    return registry_of(connection)
+        known = _numbers(connection)
+    return ParameterRegistry(known, custom_parameters.from_text(own_text(connection)))
 
 
 def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
