@@ -39,7 +39,7 @@ from medagent.benchmarks.clinical.task_sources import (
 )
 from medagent.benchmarks.clinical.tasks import TASKS, Task, tasks_text
 from medagent.benchmarks.clinical.training import training_task
-from medagent.benchmarks.clinical.twins import Twins, write_twins
+from medagent.benchmarks.clinical.twins import Twins, check_originals, write_twins
 from medagent.benchmarks.generated_sets import stored_seed
 from medagent.core.errors import UserError
 from medagent.core.number_formats import counted
@@ -393,7 +393,9 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     ) -> Twins[Task]:
         """See `Benchmark.new_twins`. Raises UserError, FactsError."""
         source = self.named_source(dataset, ehr)
-        patients, opened = self.patients(source, lambda _: None), self.open_set(source)
+        opened = self.open_set(source)
+        check_originals(opened.tasks.tasks)
+        patients = self.patients(source, lambda _: None)
         return write_twins(
             opened,
             partial(self.case, opened),

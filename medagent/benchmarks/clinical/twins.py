@@ -89,6 +89,12 @@ class Twins(Generic[T]):
             yield f"{kind}: {counted(count, self.noun)}, {left_out} left out{f' ({more})' if more else ''}"
 
 
+def check_originals(tasks: Sequence[_Task]) -> None:
+    """Raises UserError for tasks whose charts already differ from the data: they get no twins."""
+    if any(task.amendment for task in tasks):
+        raise UserError("the set contains twins or injected instructions; make twins of a set without them")
+
+
 def by_rules(hospital: Hospital, case: Callable[[T], Case]) -> Callable[[T], list[Pair] | str]:
     """The possible twins of a task whose rule decides on a patient of the hospital."""
     return lambda task: pairs(case(task), hospital, Random(f"twins {task!r}"))
@@ -104,11 +110,8 @@ def twins_of(
     """Make the twins of some tasks, of their possible ones (or the reason why there is none). `tell` gets the number of
     finished tasks and of all.
 
-    The same tasks and patients give the same twins. Raises UserError for no pair, and for tasks whose charts already
-    differ from the data.
+    The same tasks and patients give the same twins. Raises UserError for no pair.
     """
-    if any(task.amendment for task in tasks):
-        raise UserError("the set contains twins or injected instructions; make twins of a set without them")
     possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for done, task in enumerate(tasks, 1):

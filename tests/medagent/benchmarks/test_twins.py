@@ -8,9 +8,11 @@ import json
 import os
 import random
 import re
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from medagent.core.writing import file_digest
 from medagent.fhir_data.embedded import bundled_file
 from medagent.rl import UngradedError, pair_reward
 from refsol.clinical.chart import ref
+from refsol.clinical.pairs import Hospital
 from refsol.resources import codes, subject_id
 from tests.command import medagent
 from tests.medagent.benchmarks.custom.ward3 import write
@@ -43,13 +46,19 @@ class Twins(NamedTuple):
         return [json.loads(line) for line in (self.folder / "tasks.jsonl").read_text("utf-8").splitlines()]
 
     def run(self, agent: object, *more: object) -> dict[str, Any]:
-        ran = medagent(
-            *("run", *self.words, "--dataset", self.folder, "--agent", agent, "--quiet", "--json", "--overwrite"),
-            *("--results-dir", self.folder.parent / "results", *more),
-        )
-        assert ran.code == 0, ran.err
-        report: dict[str, Any] = json.loads(ran.out)
-        return report
+        return reported(self, agent, *more)
+
+
+@cache
+def reported(twins: Twins, agent: object, *more: object) -> dict[str, Any]:
+    """The report of a run, which several tests read. Each run has a folder of its own."""
+    ran = medagent(
+        *("run", *twins.words, "--dataset", twins.folder, "--agent", agent, "--quiet", "--json"),
+        *("--results-dir", tempfile.mkdtemp(prefix="results-", dir=twins.folder.parent), *more),
+    )
+    assert ran.code == 0, ran.err
+    report: dict[str, Any] = json.loads(ran.out)
+    return report
 
 
 def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -183,8 +192,13 @@ def test_twins_have_the_same_words(mab: Twins) -> None:
     assert all(len(wordings) == 1 for wordings in words.values())
 
 
+@cache
+def bundled_hospital() -> Hospital:
+    return open_hospital(bundled_file().path)
+
+
 def test_no_changed_chart_has_a_test_twice_at_one_time(mab: Twins) -> None:
-    hospital = open_hospital(bundled_file().path)
+    hospital = bundled_hospital()
 
     def events(resources: list[Any]) -> Counter[tuple[Any, ...]]:
         timed = [(resource, resource.get("effectiveDateTime")) for resource in resources]
@@ -298,7 +312,7 @@ def test_who_guesses_gets_nothing_in_the_headline(branches: Twins, agent: type[A
 
 
 def test_a_moved_reading_of_a_panel_is_in_another_panel(branches: Twins) -> None:
-    hospital = open_hospital(bundled_file().path)
+    hospital = bundled_hospital()
     alone = []
     for change in chain.from_iterable(task.get("change") or () for task in branches.tasks):
         before = isinstance(change, dict) and hospital.by_ref.get(ref(change))
@@ -357,7 +371,7 @@ def test_trial_n_is_paired_with_trial_n(ward: Twins) -> None:
 
 def test_incomplete_pairs_are_counted_and_not_scored(mab: Twins) -> None:
     report = mab.run("reference", "--limit", 4)
-    folder = mab.folder.parent / "results" / Path(report["folder"]).name
+    folder = Path(report["folder"])
     journal = folder / "episodes.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:-1]))
@@ -368,7 +382,7 @@ def test_incomplete_pairs_are_counted_and_not_scored(mab: Twins) -> None:
 
 def test_comparisons_and_boards_count_pairs(mab: Twins) -> None:
     pairs = len(mab.tasks) // 2
-    folders = [mab.folder.parent / "results" / Path(mab.run(agent)["folder"]).name for agent in ("reference", "nop")]
+    folders = [Path(mab.run(agent)["folder"]) for agent in ("reference", "nop")]
     compared = json.loads(medagent("compare", *folders, "--json").out)
     assert len(compared["lost"]) == pairs
     told = medagent("compare", *folders).out
@@ -379,7 +393,7 @@ def test_comparisons_and_boards_count_pairs(mab: Twins) -> None:
 
 
 def test_a_results_file_is_graded_by_each_chart(mab: Twins) -> None:
-    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    folder = Path(mab.run("reference")["folder"])
     pairs = len(mab.tasks) // 2
     for rules in ("official", "fair", "state"):
         ran = medagent("grade", folder / "results.json", "--dataset", mab.folder, "--rules", rules, "--json")
@@ -389,7 +403,7 @@ def test_a_results_file_is_graded_by_each_chart(mab: Twins) -> None:
 
 def test_the_official_grader_is_not_asked_about_twins(mab: Twins, tmp_path: Path) -> None:
     (tmp_path / "refsol.py").write_text("def task1(*_):\n    return True\n")
-    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    folder = Path(mab.run("reference")["folder"])
     ran = medagent("grade", folder, "--official", tmp_path / "refsol.py")
     assert (ran.code, ran.err.count("\n"), "does not know twins" in ran.err) == (1, 1, True)
 
@@ -410,7 +424,7 @@ def test_each_twin_is_exported_with_its_own_chart(mab: Twins, tmp_path: Path) ->
 
 
 def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:
-    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    folder = Path(mab.run("reference")["folder"])
     pack = tmp_path / "pack.tar.gz"
     assert medagent("submit", "pack", folder, "--out", pack).code == 0
     checked = medagent("submit", "check", pack, "--dataset", mab.folder)
@@ -419,7 +433,7 @@ def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:
 
 def test_the_reward_of_a_pair_needs_both_and_the_data(mab: Twins, tmp_path: Path) -> None:
     half, other_half = (task for task in mab.tasks if task["twin"] == "task5_twin1")
-    folder = mab.folder.parent / "results" / Path(mab.run("reference", "--ids", half["id"])["folder"]).name
+    folder = Path(mab.run("reference", "--ids", half["id"])["folder"])
     rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     sent = {row["task_id"]: [turn["content"] for turn in row["transcript"] if turn["role"] == "agent"] for row in rows}
 

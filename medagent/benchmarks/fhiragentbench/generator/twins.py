@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.synthetic.bundled import PROFILE
-from medagent.benchmarks.clinical.twins import TwinItem, Twins, copy_patients, twins_of
+from medagent.benchmarks.clinical.twins import TwinItem, Twins, check_originals, copy_patients, twins_of
 from medagent.benchmarks.fhiragentbench import _chart_lookup as chart_lookup
 from medagent.benchmarks.fhiragentbench._items import digest_of
 from medagent.benchmarks.fhiragentbench._patients import patients_file
@@ -75,10 +75,12 @@ class _Task:
 def write(source: FhirAgentBenchSettings, folder: Path, *, triples: bool = False, tell: Tell = untold) -> Twins[_Task]:
     """Write the twins of a source's questions into a folder. Raises UserError, InputError."""
     questions, manifest = questions_of(source.dataset), manifest_of(source.dataset)
+    tasks = [_Task(question) for question in questions]
+    check_originals(tasks)
     patients = patients_file(source).path
     charts = _Charts(stored_lines(patients))
     twins = twins_of(
-        [_Task(question) for question in questions],
+        tasks,
         lambda task: charts.twins(task.question),
         triples=triples,
         tell=tell,
