@@ -17,6 +17,8 @@ import certifi
 import pytest
 from hypothesis import settings
 
+from medagent.core import scrub
+
 # Where a machine keeps Python from writing bytecode, each of the hundreds of commands that tests start would compile
 # the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -89,6 +91,14 @@ def _is_local(address: Any) -> bool:
 def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of user code puts its folder first in sys.path, where tests/ would hide medagent from a new process."""
     monkeypatch.setattr(sys, "path", sys.path[:])
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process hides all secrets that it has seen. Those of earlier tests, by the hundred, would cost each later one
+    time.
+    """
+    monkeypatch.setattr(scrub, "_forms", scrub._forms[:])
 
 
 @pytest.fixture(autouse=True)

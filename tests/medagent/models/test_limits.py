@@ -177,9 +177,12 @@ def called(*named: tuple[str, str, str]) -> Json:
     return {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage}
 
 
+LONG = 300_000
+"""Characters. In the eight messages of an item, they are more than a line of a pack may have, and than `SMALL` bytes."""
+SMALL = 1_000_000
 LONG_CALLS = [
-    ("c1", "x" * 3_000_000, "{}", f"{'x' * 200}… (3,000,000 characters)"),
-    ("i" * 3_000_000, "get_patient", '{"family": "Nagy"}', "get_patient"),
+    ("c1", "x" * LONG, "{}", f"{'x' * 200}… (300,000 characters)"),
+    ("i" * LONG, "get_patient", '{"family": "Nagy"}', "get_patient"),
     ("i" * 1_001, "x" * 201, "{}", f"{'x' * 200}… (201 characters)"),
 ]
 
@@ -193,7 +196,7 @@ def test_a_call_with_a_long_name_or_id_is_an_invalid_message(
         sent = [call.body["messages"] for call in server.calls]
     assert ran.code == 0, ran.err
     (journal,) = tmp_path.rglob("episodes.jsonl")
-    assert journal.stat().st_size < 1_000_000
+    assert journal.stat().st_size < SMALL
     for row in rows(tmp_path):
         assert (row["status"], row["malformed"], row["rounds"]) == ("round_limit", 8, 8)
         message, answer = row["transcript"][1:3]
@@ -211,7 +214,7 @@ def test_a_call_with_a_long_name_or_id_is_an_invalid_message(
 @pytest.mark.parametrize(
     ("body", "calls"),
     [
-        (called(("c1", "x" * 3_000_000, "{}")), 16),
+        (called(("c1", "x" * LONG, "{}")), 16),
         (called(("i" * 3_000, "get_patient", "{}")), 16),
         (called(("c1", "a <|channel|> name", "{}")), 16),
         (chat_json("GET http://localhost:8080/fhir/Patient?_id=" + "y" * 4_000_000, {}), 2),
@@ -225,7 +228,7 @@ def test_a_run_with_messages_over_a_limit_is_packed_and_checked(body: Json, call
         ran = command("run", *model, "--version", "v1", "--limit", 2, "--protocol", "tools", "--quiet")
         assert (ran.code, len(server.calls)) == (0, calls), ran.err
     (folder,) = {path.parent for path in tmp_path.rglob("run.json")}
-    assert (folder / "episodes.jsonl").stat().st_size < 1_000_000
+    assert (folder / "episodes.jsonl").stat().st_size < SMALL
     packed = command("submit", "pack", folder, "--out", tmp_path / "pack.tar.gz", "--partial")
     assert packed.code == 0, packed.err
     checked = command("submit", "check", tmp_path / "pack.tar.gz")
@@ -251,9 +254,9 @@ def test_a_programs_call_with_a_long_name_is_an_invalid_message() -> None:
 
 
 TOO_LONG = [
-    ("text", chat_json("y" * 10_000_044, {})),
-    ("tools", chat_json("y" * 10_000_044, {})),
-    ("tools", called(("c1", "finish", "[" * 5_000_014), ("c2", "finish", "[" * 5_000_014))),
+    ("text", chat_json("y" * 5_000_044, {})),
+    ("tools", chat_json("y" * 5_000_044, {})),
+    ("tools", called(("c1", "finish", "[" * 2_500_014), ("c2", "finish", "[" * 2_500_014))),
 ]
 
 
@@ -263,9 +266,9 @@ def test_a_models_message_over_the_limit_is_an_invalid_action(tmp_path: Path, pr
         ran = command(*RUN, "--base-url", server.url, "--protocol", protocol, "--limit", 1)
     assert ran.code == 0, ran.err
     (row,) = rows(tmp_path)
-    error = "the model's message has 10,000,044 characters; the limit is 4,000,000"
+    error = "the model's message has 5,000,044 characters; the limit is 4,000,000"
     assert (row["status"], row["error"]) == ("invalid_action", error)
-    assert (tmp_path / next(tmp_path.rglob("episodes.jsonl"))).stat().st_size < 1_000_000
+    assert (tmp_path / next(tmp_path.rglob("episodes.jsonl"))).stat().st_size < SMALL
     if body["choices"][0]["message"]["content"]:
         assert row["transcript"][1]["content"] == "y" * 10_000
 
