@@ -1,21 +1,22 @@
-"""Runs `medagent …` in a process of its own, with 10 s of CPU, and tells how much memory it took."""
+"""Runs `medagent …` in a process of its own, with 10 s of CPU, and tells how much memory it took.
+
+The process is forked from one that has imported medagent, so its memory includes the imports.
+"""
 
 from __future__ import annotations
 
-import subprocess
+import os
+import re
+import resource
 import sys
+from pathlib import Path
 from typing import NamedTuple
+
+from tests.starts import Start, Started, carry_out
 
 MEMORY = 300_000_000
 """Bytes that a command may take for a file that it refuses."""
-_PROGRAM = """
-import atexit, re, resource, sys
-resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
-peak = lambda: re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1] + "000"
-atexit.register(lambda: print("memory", peak(), file=sys.stderr))
-from medagent.cli.app import main
-main()
-"""
+_CPU_S = 10
 
 
 class Bounded(NamedTuple):
@@ -28,7 +29,20 @@ class Bounded(NamedTuple):
 
 def medagent(*words: object) -> Bounded:
     """Run the command. Its code is negative if it took more CPU."""
-    command = [sys.executable, "-c", _PROGRAM, *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    *lines, last = ran.stderr.splitlines() or [""]
-    return Bounded(ran.returncode, lines, int(last.removeprefix("memory ") or 0) if ran.returncode >= 0 else 0)
+    ran = Started([*map(str, words)], Path.cwd(), os.environ, _limited).ended()
+    *lines, last = ran.err.splitlines() or [""]
+    return Bounded(ran.code, lines, int(last.removeprefix("memory ") or 0) if ran.code >= 0 else 0)
+
+
+def _limited(start: Start) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    try:
+        carry_out(start)
+    finally:
+        print("memory", _most_memory(), file=sys.stderr)
+
+
+def _most_memory() -> int:
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak is not None
+    return int(peak[1]) * 1000

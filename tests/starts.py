@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ _IMPORTED = [
 ]
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """What a process needs to know."""
 
     words: list[str]
@@ -42,11 +42,13 @@ class _Start(NamedTuple):
 class Started:
     """A command that was started, used like `subprocess.Popen`; its output is read when it has ended."""
 
-    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, words: list[str], folder: Path, environment: Mapping[str, str], work: Callable[[Start], None]
+    ) -> None:
         self._output = tempfile.TemporaryDirectory(prefix="medagent-start-")
         self._files = [Path(self._output.name, name) for name in ("out", "err")]
-        start = _Start(words, str(folder), dict(environment), *map(str, self._files))
-        self._process: Any = _server().Process(target=_carry_out, args=(start,))
+        start = Start(words, str(folder), dict(environment), *map(str, self._files))
+        self._process: Any = _server().Process(target=work, args=(start,))
         self._process.start()
         self.pid: int = self._process.pid
 
@@ -75,7 +77,7 @@ class Started:
 
 def start(*words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Started:
     """Start `medagent` with these words; `env` is its whole environment."""
-    return Started([*map(str, words)], cwd or Path.cwd(), os.environ if env is None else env)
+    return Started([*map(str, words)], cwd or Path.cwd(), os.environ if env is None else env, carry_out)
 
 
 def fork_workers() -> None:
@@ -96,7 +98,8 @@ def _server() -> multiprocessing.context.ForkServerContext:
     return context
 
 
-def _carry_out(start: _Start) -> None:
+def carry_out(start: Start) -> None:
+    """Run the command in this process."""
     from medagent.cli.app import main
 
     for place, name in enumerate((start.out, start.err), 1):

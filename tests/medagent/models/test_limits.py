@@ -178,8 +178,9 @@ def called(*named: tuple[str, str, str]) -> Json:
 
 
 LONG = 300_000
-"""Characters. In the eight messages of an item, they are more than a line of a pack may have, and than `SMALL` bytes."""
+"""Characters. Eight messages with so many are more than a line of a pack may have, and than `SMALL`."""
 SMALL = 1_000_000
+"""Bytes of a journal that stores no long name."""
 LONG_CALLS = [
     ("c1", "x" * LONG, "{}", f"{'x' * 200}… (300,000 characters)"),
     ("i" * LONG, "get_patient", '{"family": "Nagy"}', "get_patient"),
