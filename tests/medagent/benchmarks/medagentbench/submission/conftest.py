@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
+from medagent.engine.data_sets import SetOptions
 from tests.command import medagent
 
 
 @pytest.fixture(scope="module")
-def made(shift: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The pack of a run in two trials, and its data set."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The pack of a run in two trials of a task of each type, and its data set."""
     folder = tmp_path_factory.mktemp("submission")
-    run = ("run", "--dataset", shift, "--version", "v1", "--agent", "reference", "--trials", "2", "--quiet")
+    dataset = folder / "set"
+    MabGenerator().make(dataset, SetOptions("shift", None, "one", patients=30, per_type=3))
+    run = ("run", "--dataset", dataset, "--version", "v1", "--agent", "reference", "--trials", "2", "--quiet")
     assert medagent(*run, "--writes", "execute", "--results-dir", folder).code == 0
     assert medagent("submit", "pack", folder / "v1_r1_reference", "--out", folder / "whole.zip").code == 0
-    return folder / "whole.zip", shift
+    return folder / "whole.zip", dataset

@@ -20,14 +20,14 @@ def test_a_pack_says_what_is_verified_and_what_is_claimed(made: tuple[Path, Path
     ran = medagent("submit", "check", made[0], "--dataset", made[1])
     assert ran.code == 0, ran.out
     verified, claimed, score, needless = ran.out.splitlines()
-    assert verified.startswith("verified by replay: prompts, replies, orders, endings and answers of 40 episodes (")
+    assert verified.startswith("verified by replay: prompts, replies, orders, endings and answers of 20 episodes (")
     assert verified.endswith("; results files; score")
     assert claimed == (
         "claimed only: agent reference; the agent's messages; tokens; cost; times; versions and commit; "
         "programs, notes, items and table; "
         "that no other run was made and left out"
     )
-    assert score == "score: 40 of 40 (100.0%)"
+    assert score == "score: 20 of 20 (100.0%)"
     assert re.fullmatch(r"max-rounds 8: no episode reached it \(most messages: \d\), so it needs no check", needless)
     lists = json.loads(medagent("submit", "check", made[0], "--dataset", made[1], "--json").out)
     assert list(lists) == [
