@@ -57,6 +57,17 @@ def death() -> list[Resource]:
 
 
 @pytest.fixture(scope="module")
+def small_pickled(small: list[Resource]) -> bytes:
+    """From this, a test gets its own copy to spoil, quickly."""
+    return pickle.dumps(small)
+
+
+@pytest.fixture(scope="module")
+def death_pickled(death: list[Resource]) -> bytes:
+    return pickle.dumps(death)
+
+
+@pytest.fixture(scope="module")
 def bundled() -> list[str]:
     return hospital_lines()
 
@@ -465,10 +476,11 @@ def _without_effect(resources: list[Resource]) -> None:
     ],
 )
 def test_each_rule_notices_a_fault(
-    small: list[Resource], death: list[Resource], rule: str, harm: Callable[[list[Resource]], None]
+    request: pytest.FixtureRequest, rule: str, harm: Callable[[list[Resource]], None]
 ) -> None:
-    before = death if rule == "deaths" else small
-    resources: list[Resource] = pickle.loads(pickle.dumps(before))  # a copy, quickly
+    name = "death" if rule == "deaths" else "small"
+    before: list[Resource] = request.getfixturevalue(name)
+    resources: list[Resource] = pickle.loads(request.getfixturevalue(f"{name}_pickled"))
     harm(resources)
     shared, *others = charts(resources)
     changed = [new for old, new in zip(list(charts(before))[1:], others, strict=True) if old != new]
