@@ -68,8 +68,9 @@ class Hospital:
             self.kinds.setdefault(str(resource.get("resourceType")), []).append(resource)
             for code in codes(resource):
                 self._alike.setdefault((str(resource.get("resourceType")), code), []).append(resource)
-            parts = (value for name, value in resource.items() if name not in _OWN_REFERENCES)
-            self._referred.update(chain.from_iterable(map(_references, parts)))
+            for name, part in resource.items():
+                if name not in _OWN_REFERENCES:
+                    _add_references(part, self._referred)
 
     def timed_of(self, patient: str) -> Sequence[tuple[datetime, Resource]]:
         """The resources of a patient's chart that have a time, with it."""
@@ -98,13 +99,16 @@ class Hospital:
         return ref(resource) not in self._referred
 
 
-def _references(value: Any) -> Iterator[str]:
+def _add_references(value: Any, references: set[str]) -> None:
+    """Add all references within a JSON value."""
     if isinstance(value, dict):
         if isinstance(text := value.get("reference"), str):
-            yield text
-        yield from chain.from_iterable(map(_references, value.values()))
+            references.add(text)
+        for part in value.values():
+            _add_references(part, references)
     elif isinstance(value, list):
-        yield from chain.from_iterable(map(_references, value))
+        for part in value:
+            _add_references(part, references)
 
 
 def _no_answer(source: Source) -> Mapping[str, Any]:
