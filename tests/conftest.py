@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from medagent.core import scrub
+from tests.once import session_folder
 
 # Where a machine keeps Python from writing bytecode, each of the hundreds of commands that tests start would compile
 # the project anew.
@@ -141,7 +142,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     The workers of one session share it, so that the hospital is built once or twice and not once a worker.
     """
     base = tmp_path_factory.getbasetemp()
-    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
+    home = session_folder(tmp_path_factory) / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDAGENT_HOME", str(home))
         patch.setenv("SSL_CERT_FILE", str(_one_authority(base)))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain, islice, product, zip_longest
+from itertools import islice, product, zip_longest
 from random import Random
 from typing import Any
 

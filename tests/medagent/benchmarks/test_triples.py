@@ -22,7 +22,7 @@ from medagent.benchmarks.psb300.tasks import folder_of
 from medagent.rl import pair_reward
 from refsol.clinical.pairs import Pair
 from tests.command import medagent
-from tests.medagent.benchmarks.test_twins import Twins, few_of, made, rates
+from tests.medagent.benchmarks.test_twins import Twins, few_of_bundled, made, rates, shared
 
 HEADLINE, ALL_THREE = "right on all three, and the data read", "right on all three"
 
@@ -35,11 +35,10 @@ class Task(NamedTuple):
     amendment: tuple[Any, ...] = ()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     """The triples of two tasks of each type of MedAgentBench."""
-    folder = tmp_path_factory.mktemp("triples")
-    return made(folder / "triples", (few_of(dataset_folder("synthetic"), folder / "few"), "--triples"), ())
+    return shared(tmp_path_factory, "few-triples", few_of_bundled, "--triples")
 
 
 def won_by_a_fixed_order(report: dict[str, Any], triples: Twins) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -22,6 +22,7 @@ import pytest
 from medagent import Score, episode
 from medagent.agents.base import Agent
 from medagent.benchmarks.clinical.twins import open_hospital
+from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
 from medagent.core.writing import file_digest
 from medagent.fhir_data.embedded import bundled_file
 from medagent.rl import UngradedError, pair_reward
@@ -30,6 +31,7 @@ from refsol.clinical.pairs import Hospital
 from refsol.resources import codes, subject_id
 from tests.command import medagent
 from tests.medagent.benchmarks.custom.ward3 import write
+from tests.once import made_once
 
 PER_TYPE = 2
 
@@ -99,15 +101,27 @@ def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Tw
     return Twins(folder, tuple(map(str, run)), ran.out)
 
 
-@pytest.fixture(scope="module")
+def shared(factory: pytest.TempPathFactory, name: str, source: Callable[[Path], Path], *options: str) -> Twins:
+    """Twins of MedAgentBench that all workers read; `source` writes into a folder of what they are made."""
+
+    def make(folder: Path) -> None:
+        twins = made(folder / "twins", (source(folder), *options), ())
+        (folder / "told.txt").write_text(twins.told, "utf-8")
+
+    folder = made_once(factory, name, make)
+    return Twins(folder / "twins", (), (folder / "told.txt").read_text("utf-8"))
+
+
+@pytest.fixture(scope="session")
 def mab(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     """Twins of a set over the bundled hospital, which its folder does not contain."""
-    from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
-
-    folder = tmp_path_factory.mktemp("mab")
-    twins = made(folder / "twins", (few_of(dataset_folder("synthetic"), folder / "few"),), ())
+    twins = shared(tmp_path_factory, "few-twins", few_of_bundled)
     assert not (twins.folder / "hospital.ndjson").exists()
     return twins
+
+
+def few_of_bundled(folder: Path) -> Path:
+    return few_of(dataset_folder("synthetic"), folder / "few")
 
 
 @pytest.fixture(scope="module")
@@ -290,15 +304,16 @@ class Memory(Guess):
         return seen
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def branches(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     """Twins of all tasks of a type with two branches."""
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 
-    folder = tmp_path_factory.mktemp("branches")
-    tasks = [task.published for task in load_dataset("synthetic", "v2").tasks if task.type == "task10"]
-    (folder / "few.json").write_text(json.dumps(tasks), "utf-8")
-    return made(folder / "twins", (folder / "few.json",), ())
+    def tasks_of_two_branches(folder: Path) -> Path:
+        tasks = [task.published for task in load_dataset("synthetic", "v2").tasks if task.type == "task10"]
+        (folder / "few.json").write_text(json.dumps(tasks), "utf-8")
+        return folder / "few.json"
+
+    return shared(tmp_path_factory, "branches", tasks_of_two_branches)
 
 
 @pytest.mark.parametrize(("agent", "most"), [(Coin, 0.25), (Hash, 0.25), (Memory, 0.5)])

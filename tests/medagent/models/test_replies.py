@@ -126,7 +126,8 @@ def test_an_error_inside_a_200_is_the_endpoints_failure_and_holds_no_key(api: st
 
 
 @APIS
-def test_no_reply_carries_the_key_into_a_file(api: str) -> None:
+def test_no_reply_carries_the_key_into_a_file(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with ModelServer(lambda _: reply(api, f"FINISH([{KEY}])")) as server:
         assert ask(settings(server.url, api=api)).text == "FINISH([***])"
 
