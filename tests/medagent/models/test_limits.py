@@ -178,8 +178,8 @@ def called(*named: tuple[str, str, str]) -> Json:
 
 
 LONG = 300_000
-"""Characters. Eight messages with so many are more than a line of a pack may have, and than `SMALL`."""
-SMALL = 1_000_000
+"""Characters. One message with so many is larger than `SMALL`, and eight are more than a line of a pack may have."""
+SMALL = 250_000
 """Bytes of a journal that stores no long name."""
 LONG_CALLS = [
     ("c1", "x" * LONG, "{}", f"{'x' * 200}… (300,000 characters)"),
