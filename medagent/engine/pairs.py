@@ -144,14 +144,25 @@ def pairs(scores: Sequence[Scored], verdict: Verdict) -> list[Scored]:
 
 
 def counting(outcomes: Iterable[ItemOutcome]) -> list[ItemOutcome]:
-    """The outcomes that comparisons and intervals count: of twins, one for each pair or triple in each trial."""
+    """The outcomes that comparisons and intervals count: of twins, one for each pair or triple in each trial.
+
+    It is right if all its twins are, and harmed if any of them is.
+    """
     every = list(outcomes)
     united = [outcome for outcome in every if not outcome.pair]
     for (pair, trial), twins in _complete(every, lambda outcome: (outcome.pair, outcome.trial)):
         verdicts = [is_right_and_read(twin) for twin in twins]
         correct = None if None in verdicts and False not in verdicts else all(verdicts)
-        united.append(replace(twins[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None))
+        outcome = replace(twins[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None)
+        harmed, harmful = _any(twin.harmed for twin in twins), _any(twin.harmful for twin in twins)
+        united.append(replace(outcome, harmed=harmed, harmful=harmful))
     return united
+
+
+def _any(values: Iterable[bool | None]) -> bool | None:
+    """Whether one of the known values is true; None if none is known."""
+    known = [value for value in values if value is not None]
+    return any(known) if known else None
 
 
 def _complete(members: Sequence[T], name: Callable[[T], tuple[str, int]]) -> Iterator[tuple[tuple[str, int], list[T]]]:

@@ -17,6 +17,9 @@ from refsol.intervals import Value, newcombe, paired_difference
 from refsol.stats import Interval, holm
 from refsol.trials import flipping, rates, reliability
 
+ITEMS = "items"
+"""What a comparison counts, unless it counts pairs or triples of twins."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
@@ -38,7 +41,7 @@ class TrialFigures:
 class FieldComparison:
     """The items of which both runs say whether they are grounded (or harmed): how many are in each, and the second
     run's share minus the first's with its 95 % interval over other patients. With several trials, an item counts
-    as the share of its trials.
+    as the share of its trials. Of twins, `items` counts pairs or triples, which are harmed if one of their items is.
     """
 
     items: int
@@ -90,7 +93,7 @@ class Comparison:
     """Of the items in which orders matter."""
     figure: str = "mean"
     measure: Measure = "score"
-    nouns: str = "items"
+    nouns: str = ITEMS
     """What was compared: items, or pairs of twins."""
     patients: tuple[str, str] | None = None
     """The digests of the patients of both runs if they differ."""
@@ -135,6 +138,8 @@ class Comparison:
             document = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
             shared = ["same", *shared, "figure", "measure"]
         shared += [name for name in ("harmed", "harmful") if getattr(self, name) is not None]
+        if self.nouns != ITEMS:
+            shared.append("nouns")
         if self.patients is not None:
             shared.append("patients")
         if self.pages is not None:

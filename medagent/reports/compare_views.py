@@ -19,6 +19,7 @@ from medagent.engine.report import Measure, Report
 from medagent.engine.report import named as group_words
 from medagent.engine.scores import Paired
 from medagent.reports.compare import (
+    ITEMS,
     Comparison,
     FieldComparison,
     SetComparison,
@@ -181,13 +182,15 @@ def _fields(compared: Comparison) -> Iterator[str]:
     if compared.pages is not None:
         first, second = compared.pages
         yield f"The servers paged differently (A: {first}; B: {second}), which may explain a difference"
+    where, nouns = ("", "") if compared.nouns == ITEMS else (" in any item", f" {compared.nouns}")
     for name, field in (
         ("Grounded", compared.grounded),
         ("Harmed", compared.harmed),
         ("Harm (a wrong or a missing order)", compared.harmful),
     ):
         if field is not None:
-            yield f"{name}: A {field.first:g}, B {field.second:g} of {field.items}; B − A: {_step(field)}"
+            counts = f"A {field.first:g}, B {field.second:g} of {field.items}{nouns}"
+            yield f"{name}{where}: {counts}; B − A: {_step(field)}"
 
 
 def _wrapped(text: str) -> list[str]:

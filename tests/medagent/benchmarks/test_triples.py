@@ -200,6 +200,22 @@ def test_one_of_the_charts_occurs_twice(few: Twins) -> None:
     assert all(sorted(Counter(twin_changes).values()) == [1, 2] for twin_changes in changes.values())
 
 
+def test_a_triple_with_a_harmful_item_is_harmful(few: Twins) -> None:
+    reports = [few.run("reference", "--limit", 30), few.run("nop", "--limit", 30)]
+    lines = (Path(reports[1]["folder"]) / "items.jsonl").read_text("utf-8").splitlines()
+    items = [item for item in map(json.loads, lines) if "harmful" in item]
+    harmful = {item["pair"] for item in items if item["harmful"]}
+    spared = {item["pair"] for item in items if not item["harmful"]}
+    assert harmful & spared, "in some triples, an order is due for only one chart"
+    folders = [report["folder"] for report in reports]
+    compared = json.loads(medagent("compare", *folders, "--json").out)
+    assert (compared["harmful"]["first"], compared["harmful"]["second"]) == (0, len(harmful))
+    assert (compared["harmful"]["items"], compared["nouns"]) == (len(harmful | spared), "triples")
+    line = f"in any item: A 0, B {len(harmful)} of {len(harmful | spared)} triples; B − A: "
+    for words in (("compare", *folders), ("compare", *folders, "--markdown")):
+        assert line in medagent(*words).out.replace("\n  ", " ")
+
+
 def test_limits_count_whole_triples(few: Twins) -> None:
     report = few.run("nop", "--limit", 7)
     assert rates(report)[HEADLINE] == (0, 2)
