@@ -191,6 +191,19 @@ def test_the_cost_the_kinds_and_the_baselines_are_one_line_each() -> None:
     assert any("this run is above blind" in line for line in summary(report(baselines={"blind": 0.2}), [], [], 78))
 
 
+@pytest.mark.parametrize(
+    ("score", "blind", "is_needless"), [(0.5, 0.5, False), (0.4, 0.5, False), (1.0, 0.975, False), (1.0, 1.0, True)]
+)
+def test_nobody_needs_a_chart_only_if_a_baseline_is_right_on_all_items(
+    score: float, blind: float, is_needless: bool
+) -> None:
+    overall = TableLine(name="overall", n=40, value=score, counts={"right": round(40 * score)})
+    settings = {"agent": "reference"}
+    lines = summary(report(overall=overall, baselines={"blind": blind}, settings=settings), [], [], COLUMNS)
+    assert any(line.startswith("Nobody needs a chart for these items") for line in lines) is is_needless
+    assert any(line.startswith(f"Blind {100 * blind:.1f}: this run is ") for line in lines) is not is_needless
+
+
 def test_notes_for_specialists_and_digests_need_full() -> None:
     notes = ["The server was away.", "Twelve items are missing.", f"judge prompt: sha256 {'0a' * 32}"]
     lines = summary(report(notes=notes, background=notes[1:2]), [], [], COLUMNS)
