@@ -117,7 +117,7 @@ def check(
 
 
 def _list_left_out(folder: Path, with_patient_data: bool) -> None:
-    """Print the patients that are left out of a set. Raises UserError."""
+    """Print the patients that are left out of a set, or that there is none. Raises UserError."""
     from medagent.core.errors import UserError
     from medagent.engine.data_sets import read_manifest
     from medagent.reports.tables import put
@@ -128,6 +128,10 @@ def _list_left_out(folder: Path, with_patient_data: bool) -> None:
     for name, reasons in manifest.left_out.items():
         for reason, patients in reasons.items():
             put(*(f"{name}: {patient}: {reason}" for patient in patients))
+    if not manifest.accounts:
+        put(f"{folder}: the set does not record which patients are left out")
+    elif not any(patients for reasons in manifest.left_out.values() for patients in reasons.values()):
+        put(f"{folder}: no patient is left out")
 
 
 @app.command("schema")

@@ -199,6 +199,17 @@ def test_ids_of_a_hospitals_own_patients_need_an_option(tmp_path: Path) -> None:
     assert listed == "repeat_potassium: a: another unit (mEq/kg, wanted mmol/L)\n"
 
 
+def test_a_set_of_which_nobody_is_left_out_says_so() -> None:
+    words = ward(patient("a"), potassium("a", "mmol/L"), patient("b"))
+    assert medagent("data", "new", "set", "--from", "ward.py", *words).code == 0
+    assert medagent("data", "check", "set", "--left-out") == (0, "set: no patient is left out\n", "")
+    manifest = json.loads(Path("set/dataset.json").read_text("utf-8"))
+    del manifest["accounts"]
+    Path("set/dataset.json").write_text(json.dumps(manifest), "utf-8")
+    unknown = "set: the set does not record which patients are left out\n"
+    assert medagent("data", "check", "set", "--left-out") == (0, unknown, "")
+
+
 UNITS = st.sampled_from(["mmol/L", "mEq/L", "mg/dL", "mEq/kg", "", "umol/mL", "no unit that anybody knows"])
 TIMES = st.sampled_from(["2024-03-05T08:00:00Z", "2024-03-04", "2024-03-05", "2024", "2024-03-05T08:00:00", None, "?"])
 READINGS = st.lists(st.tuples(UNITS, TIMES, st.sampled_from([2.9, 3.5, 4.1])), max_size=3)
