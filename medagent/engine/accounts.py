@@ -53,6 +53,17 @@ class Account(BaseModel):
             yield f"{group}: nobody has anything due, so it measures nothing: to do nothing is always right"
 
 
+def most_left_out(accounts: Mapping[str, Account]) -> str:
+    """How many patients are left out, in words; empty if nobody is. Each group leaves out patients of the same
+    hospital, so their numbers have no sum: it is the largest one.
+    """
+    most = max(accounts.values(), key=lambda account: account.patients - account.ruled, default=None)
+    if most is None or most.patients == most.ruled:
+        return ""
+    words = f"{most.patients - most.ruled} of {most.patients} patients"
+    return f"left out {words}" if len(accounts) == 1 else f"left out up to {words} per type"
+
+
 def lines(accounts: Mapping[str, Account]) -> Iterator[str]:
     """The accounts of groups, a line each, and their warnings."""
     for group, account in accounts.items():

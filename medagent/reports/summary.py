@@ -19,6 +19,7 @@ from pathlib import Path
 from medagent.core.number_formats import bare, counted, dollars, duration, figure, harm_words, percent, spread
 from medagent.core.plugins import is_import_path, is_whole_file
 from medagent.core.scrub import printable
+from medagent.engine.accounts import most_left_out
 from medagent.engine.folder import read_run
 from medagent.engine.pairs import counting
 from medagent.engine.report import MISSING, Report, TableLine, TableSection, by_trial, places
@@ -90,9 +91,8 @@ def _score(report: Report) -> Iterator[str]:
             parts.append(f"data read for {overall.grounded.right} of {overall.grounded.n}")
         if harm := harm_words(report.details.get("harm")):
             parts.append(f"harm {harm}")
-        accounts = report.data.accounts.values()
-        if left_out := sum(account.patients - account.ruled for account in accounts):
-            parts.append(f"left out {left_out} of {sum(account.patients for account in accounts)} patients")
+        if words := most_left_out(report.data.accounts):
+            parts.append(words)
         yield _beside(parts)
         yield from _baselines(report, overall.value)
     yield from _trials(report)

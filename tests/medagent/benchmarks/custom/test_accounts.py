@@ -149,6 +149,13 @@ def test_a_patient_in_another_unit_is_not_left_out_silently() -> None:
     assert "no better than blind" not in graded.out
 
 
+def test_patients_are_not_counted_once_for_each_type() -> None:
+    report = json.loads(run(CODE, "--ehr", CHARTS, "--per-type", 16).out)
+    counts = [sum(account["left_out"].values()) for account in report["data"]["accounts"].values()]
+    assert sorted(counts) == [0, 0, 3, 4], "of the eight patients of the file"
+    assert "left out up to 4 of 8 patients per type" in medagent("grade", report["folder"], "--benchmark", CODE).out
+
+
 def test_with_the_valence_nobody_is_left_out() -> None:
     words = ward(patient("a"), potassium("a", "mEq/L"), patient("b"), options=", valence=1")
     ran = run("ward.py:RepeatPotassium", *words)
