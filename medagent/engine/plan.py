@@ -128,6 +128,8 @@ class Plan:
     repeat: str = ""
     """The command that continues the run, if it is not `command` with the settings."""
     prepare: Callable[[], None] = lambda: None
+    notes: Sequence[str] = ()
+    """What is said before the run unless it is quiet. The notes of the report contain it."""
     warnings: Sequence[str] = ()
     turn: Callable[[], Awaitable[None]] | None = None
     """Is awaited before each unit starts, if the run takes turns with another one."""

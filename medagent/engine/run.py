@@ -198,6 +198,8 @@ async def execute(
             reuse=settings.reuse,
         ) as folder,
     ):
+        for note in () if quiet else plan.notes:
+            say(note)
         for warning in plan.warnings:
             say(f"warning: {warning}")
         if settings.model and settings.trials > 1 and settings.temperature == 0:

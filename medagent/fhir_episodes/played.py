@@ -72,6 +72,8 @@ class PlayedRun:
         """The run of `who`, which acts by tools, in the folder that settings name. Raises UserError."""
         folder = played_folder(benchmark, settings, who)
         plan = await benchmark.plan(settings.model_copy(update={"agent": _NOBODY}), say)
+        for note in plan.notes:
+            say(note)
         protocol = benchmark.session_protocol(settings, "tools")
         decides = {
             **plan.decides,

@@ -41,8 +41,11 @@ def carry_out(
     from medagent.reports.tables import say
     from medagent.terminal.signals import leave_in_time, run_to_end
 
+    printed = set[str]()
+
     async def work() -> Any:
         planned = await _planned(plan, benchmark) if inspect.isawaitable(plan) else plan
+        printed.update(planned.warnings, () if quiet else planned.notes)
         if not quiet and (noise := noise_before(planned, benchmark)):
             say(noise)
         async with _rewritten(planned.folder, rewrite, say):
@@ -57,7 +60,8 @@ def carry_out(
         if as_json:
             print(document(shown_elsewhere(report, Path(report.folder))))
         else:
-            print_end(report, full=full)
+            notes = tuple(note for note in report.notes if note not in printed)
+            print_end(report.model_copy(update={"notes": notes}), full=full)
         if rewrite is not None:
             rewrite(Path(report.folder))
         code = 0 if report.complete else 2

@@ -514,14 +514,13 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             for task in tasks.tasks if settings.dataset else ():
                 self.try_rule(self.open_set(settings), task)
         accounts = self._accounts(tasks)
-        for name, account in accounts.items():
-            say(account.words(name))
         warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
         text = tasks_text(tasks.tasks)
         return replace(
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),
             decides={**plan.decides, "now": tasks.clock.isoformat()},
+            notes=[account.words(name) for name, account in accounts.items()],
             warnings=[*plan.warnings, *warnings, *source_tasks(type(self), settings).missing],
         )
 

@@ -206,6 +206,24 @@ def test_ids_of_a_hospitals_own_patients_need_an_option(tmp_path: Path) -> None:
     assert listed == "repeat_potassium: a: another unit (mEq/kg, wanted mmol/L)\n"
 
 
+IDLE = "to do nothing is always right"
+
+
+@pytest.mark.parametrize("more", [(), ("--quiet",), ("--full",), ("--quiet", "--full")])
+def test_a_run_prints_an_account_and_a_warning_once(more: tuple[str, ...]) -> None:
+    words = ward(patient("a"), potassium("a", "mEq/kg"), patient("b"))
+    ran = medagent("run", "ward.py:RepeatPotassium", *words, "--agent", "nop", "--now", CLOCK, *more)
+    everything = " ".join(f"{ran.out}\n{ran.err}".split())
+    assert everything.count("repeat_potassium: 1 task from 1 of 2 patients; 1 left out") == 1
+    assert everything.count("1 of 2 patients are left out, more than a tenth") == 1
+    assert everything.count(IDLE) == 1
+    assert ("1 task from" in ran.out) is ("--quiet" in more)
+    assert f"warning: repeat_potassium: nobody has anything due, so it measures nothing: {IDLE}\n" in ran.err
+    (folder,) = Path("results").iterdir()
+    graded = " ".join(medagent("grade", folder, "--benchmark", "ward.py:RepeatPotassium").out.split())
+    assert graded.count("1 task from") == graded.count(IDLE) == 1
+
+
 def test_a_set_of_which_nobody_is_left_out_says_so() -> None:
     words = ward(patient("a"), potassium("a", "mmol/L"), patient("b"))
     assert medagent("data", "new", "set", "--from", "ward.py", *words).code == 0
