@@ -19,7 +19,7 @@ from medagent.benchmarks.clinical.asking import rules_at_fault
 from medagent.benchmarks.clinical.injected import injected
 from medagent.benchmarks.clinical.newest import newest_time
 from medagent.benchmarks.clinical.plugin_types import types_digest
-from medagent.benchmarks.clinical.sampling import HALF, Candidate, Sampled, candidate, is_living, sample
+from medagent.benchmarks.clinical.sampling import Candidate, Sampled, candidate, is_living, sample, share_of
 from medagent.benchmarks.clinical.sets import write_set
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.generated_sets import (
@@ -281,7 +281,7 @@ def sample_type(
         except DataFault as fault:
             left_out.setdefault(fault.reason, []).append(patient)
     by_number = sorted(left_out.items(), key=lambda reason: (-len(reason[1]), reason[0]))
-    tasks = sample(people, HALF, count, SeededRandom(seed_number(seed, f"{_SALT} {kind.name}")))
+    tasks = sample(people, share_of(people), count, SeededRandom(seed_number(seed, f"{_SALT} {kind.name}")))
     account = Account(
         items=len(tasks.chosen),
         patients=len(people) + sum(map(len, left_out.values())),

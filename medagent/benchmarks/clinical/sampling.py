@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,13 +22,16 @@ from refsol.clinical.evidence import branch_words, is_edge
 from refsol.clinical.sources import Resources
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.errors import DataFault
+from refsol.verdict import Branch
 
 Share = tuple[int, int]
 """The share of the rarer outcome: (1, 6) is a sixth."""
 HALF: Share = (1, 2)
 NONE: Share = (0, 1)
-_NOBODY = {True: "nothing due or measured", False: "something due or measured"}
-"""What to call the patients of an outcome if there are none."""
+_QUERY = {True: "no data for the answer", False: "data for the answer"}
+_ORDER = {True: "nothing due", False: "something due"}
+_EITHER = {True: "nothing due or measured", False: "something due or measured"}
+"""What to call the patients of an outcome if there are none: of a type that asks, that orders, or that may do both."""
 TRIES = 24
 """How often a type is sampled, to choose the sample in which the most frequent right behaviour is rarest."""
 
@@ -73,6 +76,8 @@ class Candidate:
     edge: bool = False
     hidden: bool = False
     """Whether an agent that opens one page of each search, without sorting, is wrong."""
+    ruling: Branch = "query"
+    """What is right: an answer to a query, an order, or no order."""
     due: bool = True
     """Whether something is due: an order or an answer."""
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -91,8 +96,16 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
     right = json.dumps([answer, orders]).replace(chart.patient, "{mrn}")
     absent = ruling.branch == "query" and any(not searched.used for searched in chart.searched)
     rare = absent or ruling.branch == "no order"
-    is_due = ruling.branch != "no order"
-    return Candidate(chart.patient, chart.now, branch_words(chart), rare, right, edge=is_edge(chart), due=is_due)
+    person = Candidate(chart.patient, chart.now, branch_words(chart), rare, right, is_edge(chart), ruling=ruling.branch)
+    return replace(person, due=ruling.branch != "no order")
+
+
+def share_of(candidates: Sequence[Candidate]) -> Share:
+    """The share of the rarer outcome: a half, so that no outcome is the usual one. A query for which everybody has the
+    data (sex, age) has only one outcome, which gets all tasks.
+    """
+    is_sure = all(person.ruling == "query" and not person.rare for person in candidates)
+    return NONE if candidates and is_sure else HALF
 
 
 class Sampled(NamedTuple):
@@ -119,9 +132,17 @@ def sample(
     for rare, pool in pools.items():
         needed, sampled = order.count(rare), sum(person.rare is rare for person in best)
         if sampled < needed:
-            words = " or ".join(sorted({f"'{person.branch}'" for person in pool})) or _NOBODY[rare]
+            words = " or ".join(sorted({f"'{person.branch}'" for person in pool})) or _nobody(rare, candidates)
             missing.append(f"wanted {needed} patients with {words}; the data have {sampled}")
     return Sampled(best, missing, dict(sorted(Counter(person.branch for person in candidates).items())))
+
+
+def _nobody(rare: bool, candidates: Sequence[Candidate]) -> str:
+    """What to call the patients of an outcome that nobody has."""
+    rulings = {person.ruling for person in candidates}
+    if rulings == {"query"}:
+        return _QUERY[rare]
+    return _ORDER[rare] if rulings and "query" not in rulings else _EITHER[rare]
 
 
 def _order(share: Share, count: int, rng: SeededRandom) -> list[bool]:

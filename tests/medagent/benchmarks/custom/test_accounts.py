@@ -206,7 +206,72 @@ def test_ids_of_a_hospitals_own_patients_need_an_option(tmp_path: Path) -> None:
     assert listed == "repeat_potassium: a: another unit (mEq/kg, wanted mmol/L)\n"
 
 
+QUERIES = """
+from medagent import clinical as c
+
+POTASSIUM = c.Lab("2823-3", c.LOINC, "potassium", unit="mmol/L")
+
+
+class Sex(c.TaskType):
+    name = "sex"
+    text = "What is the sex of patient {mrn}?"
+
+    def rule(self, chart):
+        return c.answer([chart.sex])
+
+
+class Last(c.TaskType):
+    name = "last"
+    text = "What is the last potassium of patient {mrn}? Answer with the value, or -1 if there is none."
+
+    def rule(self, chart):
+        last = chart.latest(POTASSIUM)
+        return c.answer([-1] if last is None else [last.value])
+
+
+class Repeat(c.TaskType):
+    name = "repeat"
+    text = "Repeat a low potassium of patient {mrn}. Answer with the last value, or -1 if there is none."
+
+    def rule(self, chart):
+        last = chart.latest(POTASSIUM)
+        if last is None:
+            return c.nothing([-1])
+        return c.order(c.lab_test(POTASSIUM)) if last < 3.5 else c.nothing([last.value])
+"""
 IDLE = "to do nothing is always right"
+
+
+def queries(count: int, *resources: dict[str, Any]) -> tuple[str, ...]:
+    """As `ward`, with the types of `QUERIES` and this many patients, half of them men."""
+    people = [{**patient(f"p{n}"), "gender": ("male", "female")[n % 2]} for n in range(count)]
+    sodium = {**potassium("p0", "mmol/L"), "id": "sodium", "code": {"text": "sodium"}}  # states a time
+    words = ward(*people, sodium, *resources)
+    Path("ward.py").write_text(QUERIES, "utf-8")
+    return words
+
+
+def test_a_query_that_everybody_has_an_answer_to_gets_all_tasks() -> None:
+    words = queries(6)
+    ran = run("ward.py:Sex", *words, "--per-type", 4)
+    assert "sex: 4 tasks from 6 of 6 patients\n" in ran.err
+    assert "wanted" not in ran.err
+    assert "warning" not in ran.err
+    assert json.loads(ran.out)["overall"]["counts"]["right"] == 4
+    new = medagent("data", "new", "set", "--from", "ward.py:Sex", *words, "--per-type", 4)
+    assert "sex: 4 tasks from 6 of 6 patients\n" in new.out
+    assert "wanted" not in new.out
+
+
+def test_what_is_missing_of_a_type_is_what_its_outcomes_are_called() -> None:
+    words = queries(6)
+    last, repeat = (run(f"ward.py:{name}", *words, "--per-type", 4).err for name in ("Last", "Repeat"))
+    assert "last: wanted 2 patients with data for the answer; the data have 0" in last
+    assert "repeat: wanted 2 patients with something due; the data have 0" in repeat
+    readings = [potassium(f"p{n}", "mmol/L", 4 + n / 10) for n in range(6)]
+    full = run("ward.py:Last", *queries(6, *readings), "--per-type", 4, "--round", "full")
+    assert "last: 4 tasks from 6 of 6 patients\n" in full.err
+    assert "wanted" not in full.err
 
 
 @pytest.mark.parametrize("more", [(), ("--quiet",), ("--full",), ("--quiet", "--full")])
