@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.number_formats import counted
 
@@ -14,7 +15,8 @@ _MOST_LEFT_OUT = 0.1
 
 class Account(BaseModel):
     """How many items a group has, of how many patients it was looked for, how many of them were left out by reason, and
-    for how many of the others something is due.
+    for how many of the others something is due: an order or an answer. `alike`: the same answer, without an order, is
+    right for all of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -23,6 +25,7 @@ class Account(BaseModel):
     patients: int
     left_out: dict[str, int]
     due: int
+    alike: Annotated[bool, Field(exclude_if=lambda alike: not alike)] = False
 
     @property
     def ruled(self) -> int:
@@ -33,6 +36,11 @@ class Account(BaseModel):
     def reasons(self) -> str:
         """`2 another unit (mEq/kg, wanted mmol/L), 1 no time`."""
         return ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether one answer, without an order, is right for everybody."""
+        return not self.due or self.alike
 
     def words(self, group: str) -> str:
         """The account of a group in one line."""
@@ -51,6 +59,8 @@ class Account(BaseModel):
             )
         if self.ruled and not self.due:
             yield f"{group}: nobody has anything due, so it measures nothing: to do nothing is always right"
+        elif self.alike:
+            yield f"{group}: the same answer, without an order, is right for everybody, so it measures nothing"
 
 
 def most_left_out(accounts: Mapping[str, Account]) -> str:

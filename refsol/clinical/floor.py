@@ -121,6 +121,11 @@ def _floor(ruled: Mapping[str, tuple[FloorItem, Ruling]], behaviour: Behaviour) 
     return Floor(behaviour, right)
 
 
+def is_idle_right(ruling: Ruling, chart: Chart) -> bool:
+    """Whether an agent is right that does nothing: no order, and the answer `[]`."""
+    return _accepts(ruling, chart, Behaviour(NOP_ANSWER))
+
+
 def _constant(ruled: Ruled) -> Behaviour:
     tally = Counter({NOP_ANSWER: 0})
     for _, ruling in ruled:
@@ -143,10 +148,13 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
 
 
 def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
-    chart = item.chart
-    can_order = all(text in item.words for text in (chart.patient, *behaviour.stated))
-    orders = behaviour.orders if can_order else ()
-    if bool(orders) != bool(ruling.due):
+    can_order = all(text in item.words for text in (item.chart.patient, *behaviour.stated))
+    return _accepts(ruling, item.chart, behaviour if can_order else behaviour._replace(orders=()))
+
+
+def _accepts(ruling: Ruling, chart: Chart, behaviour: Behaviour) -> bool:
+    """Whether a behaviour is right, whatever the text states."""
+    if bool(behaviour.orders) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
-    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in orders]
+    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in behaviour.orders]
     return all(check.passed for check in ruling.checks(Reply.with_orders(behaviour.answer, bodies, chart.base), chart))

@@ -28,6 +28,7 @@ from medagent.benchmarks.clinical.grader import ClinicalGrader, GradedEpisode, n
 from medagent.benchmarks.clinical.items import Facts, FactsPlace, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
 from medagent.benchmarks.clinical.plugin_types import types_digest, types_in
+from medagent.benchmarks.clinical.sampling import Candidate, candidate, is_alike
 from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files
 from medagent.benchmarks.clinical.settings import AGENTS, ClinicalGrading, ClinicalSettings
 from medagent.benchmarks.clinical.task_sources import (
@@ -199,9 +200,34 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return DataRef(name=self.name, version=tasks.name, digest=tasks.digest, accounts=self._accounts(tasks))
 
     def _accounts(self, tasks: TaskSet) -> dict[str, Account]:
-        """By type of this benchmark from which patients its tasks were sampled, as far as it is known."""
-        names = {kind.name for kind in self.types}
-        return {name: account for name, account in tasks.manifest.accounts.items() if name in names}
+        """By type of this benchmark from which patients its tasks were sampled, as far as it is known. A set of twins
+        was made from these tasks, and may have other numbers of them.
+        """
+        counts = Counter(task.type for task in tasks.tasks)
+        return {
+            kind.name: account.model_copy(update={"items": counts[kind.name]})
+            for kind in self.types
+            if counts[kind.name] and (account := tasks.manifest.accounts.get(kind.name)) is not None
+        }
+
+    def _checked_accounts(self, opened: OpenSet) -> dict[str, Account]:
+        """The accounts of a set. If a type measures nothing by its account, its tasks are checked: the charts of twins,
+        and all charts at another time, differ from the ones that the account counts.
+        """
+        accounts = self._accounts(opened.tasks)
+        for name, account in accounts.items():
+            if account.is_useless and (people := list(self._people(opened, name))):
+                due = account.due or sum(person.due for person in people)
+                accounts[name] = account.model_copy(update={"due": due, "alike": is_alike(people)})
+        return accounts
+
+    def _people(self, opened: OpenSet, type_name: str) -> Iterator[Candidate]:
+        """The patients of the tasks of a type, as far as their charts allow a ruling."""
+        for task in opened.tasks.tasks:
+            with suppress(UngradableError, DataFault, FactsError, RuleError):
+                chart = self.chart_of(opened, task, next(iter(self.rules)))
+                if task.type == type_name and (person := candidate(self.task_type(opened.tasks, task), chart)):
+                    yield person
 
     def patients(self, source: Any, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`."""
@@ -415,7 +441,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         noun = "triples" if 3 in sizes.values() else "pairs"
         pairs = f"; twins: {counted(len(sizes), noun)}" if sizes else ""
         line = f"{path}: {counted(len(tasks.tasks), 'tasks')} ({types}), digest {tasks.digest[:16]}{pairs}"
-        accounts = self._accounts(tasks)
+        accounts = self._checked_accounts(opened)
         lines = [line, *(account.words(name) for name, account in accounts.items())]
         warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
         return "\n".join(lines), [*warnings, *self._ungradable(opened)]
@@ -513,13 +539,14 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             tasks = self.task_set(settings)
             for task in tasks.tasks if settings.dataset else ():
                 self.try_rule(self.open_set(settings), task)
-        accounts = self._accounts(tasks)
+            accounts = self._checked_accounts(self.open_set(settings))
         warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
         text = tasks_text(tasks.tasks)
         return replace(
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),
             decides={**plan.decides, "now": tasks.clock.isoformat()},
+            data=plan.data.model_copy(update={"accounts": accounts}),
             notes=[account.words(name) for name, account in accounts.items()],
             warnings=[*plan.warnings, *warnings, *source_tasks(type(self), settings).missing],
         )

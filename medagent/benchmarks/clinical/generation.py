@@ -19,7 +19,7 @@ from medagent.benchmarks.clinical.asking import rules_at_fault
 from medagent.benchmarks.clinical.injected import injected
 from medagent.benchmarks.clinical.newest import newest_time
 from medagent.benchmarks.clinical.plugin_types import types_digest
-from medagent.benchmarks.clinical.sampling import Candidate, Sampled, candidate, is_living, sample, share_of
+from medagent.benchmarks.clinical.sampling import Candidate, Sampled, candidate, is_alike, is_living, sample, share_of
 from medagent.benchmarks.clinical.sets import write_set
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.generated_sets import (
@@ -287,6 +287,7 @@ def sample_type(
         patients=len(people) + sum(map(len, left_out.values())),
         left_out={reason: len(ids) for reason, ids in by_number},
         due=sum(person.due for person in people),
+        alike=is_alike(people),
     )
     if left_out and not people:
         raise UserError(

@@ -19,6 +19,7 @@ from fhir_server.synthetic.seeded_random import SeededRandom
 from medagent.core.errors import UserError
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import branch_words, is_edge
+from refsol.clinical.floor import is_idle_right
 from refsol.clinical.sources import Resources
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.errors import DataFault
@@ -79,7 +80,7 @@ class Candidate:
     ruling: Branch = "query"
     """What is right: an answer to a query, an order, or no order."""
     due: bool = True
-    """Whether something is due: an order or an answer."""
+    """Whether something is due, an order or an answer: to do nothing is wrong."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
 
@@ -97,7 +98,7 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
     absent = ruling.branch == "query" and any(not searched.used for searched in chart.searched)
     rare = absent or ruling.branch == "no order"
     person = Candidate(chart.patient, chart.now, branch_words(chart), rare, right, is_edge(chart), ruling=ruling.branch)
-    return replace(person, due=ruling.branch != "no order")
+    return replace(person, due=not is_idle_right(ruling, chart))
 
 
 def share_of(candidates: Sequence[Candidate]) -> Share:
@@ -106,6 +107,12 @@ def share_of(candidates: Sequence[Candidate]) -> Share:
     """
     is_sure = all(person.ruling == "query" and not person.rare for person in candidates)
     return NONE if candidates and is_sure else HALF
+
+
+def is_alike(candidates: Sequence[Candidate]) -> bool:
+    """Whether the same answer, without an order, is right for several patients, and for all of them."""
+    is_ordering = any(person.ruling == "order" for person in candidates)
+    return len(candidates) > 1 and not is_ordering and len({person.right for person in candidates}) == 1
 
 
 class Sampled(NamedTuple):

@@ -230,7 +230,17 @@ def write_twins(
         for part, ids in tasks.manifest.parts.items()
     }
     name = f"{'triples' if triples else 'twins'}-{tasks.digest[:12]}"
-    stated = {"name": name, "generated": generated.twins(tasks.digest), "parts": parts}
+    counts = Counter(task.type for task in items)
+    stated = {
+        "name": name,
+        "generated": generated.twins(tasks.digest),
+        "parts": parts,
+        "accounts": {
+            kind: account.model_copy(update={"items": counts[kind]})
+            for kind, account in tasks.manifest.accounts.items()
+            if counts[kind]
+        },
+    }
     cases = [(case(task.alone), task.change) for task in items]
     reads = recorded(cases, hospital.source, opened.examples, complete=whole, whole=whole)
     write_set(folder, tasks.manifest.model_copy(update=stated), items, result_lines(reads), (HOSPITAL, *BESIDE))

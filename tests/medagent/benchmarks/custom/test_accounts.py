@@ -240,6 +240,7 @@ class Repeat(c.TaskType):
         return c.order(c.lab_test(POTASSIUM)) if last < 3.5 else c.nothing([last.value])
 """
 IDLE = "to do nothing is always right"
+ALIKE = "the same answer, without an order, is right for everybody, so it measures nothing"
 
 
 def queries(count: int, *resources: dict[str, Any]) -> tuple[str, ...]:
@@ -272,6 +273,41 @@ def test_what_is_missing_of_a_type_is_what_its_outcomes_are_called() -> None:
     full = run("ward.py:Last", *queries(6, *readings), "--per-type", 4, "--round", "full")
     assert "last: 4 tasks from 6 of 6 patients\n" in full.err
     assert "wanted" not in full.err
+
+
+def test_to_do_nothing_is_said_to_be_right_only_if_it_is() -> None:
+    words = queries(4)
+    for name in ("Last", "Repeat"):  # everybody's answer is -1, which an agent that does nothing does not give
+        ran = run(f"ward.py:{name}", *words)
+        assert IDLE not in ran.err
+        assert f"warning: {name.lower()}: {ALIKE}\n" in ran.err
+        nop = medagent("run", f"ward.py:{name}", *words, "--agent", "nop", "--now", CLOCK, "--json", "--quiet")
+        assert json.loads(nop.out)["overall"]["value"] == 0
+        new = medagent("data", "new", name, "--from", f"ward.py:{name}", *words)
+        assert f"warning: {name.lower()}: {ALIKE}\n" in new.out
+        assert f"warning: {name.lower()}: {ALIKE}\n" in medagent("data", "check", name, "--from", "ward.py").out
+
+
+@pytest.mark.parametrize("more", [(), ("--triples",)])
+def test_the_account_of_twins_is_about_the_twins(more: tuple[str, ...]) -> None:
+    people = [patient(f"p{n}") for n in range(8)]
+    last = [potassium(f"p{n}", "mmol/L", 3.5 + n / 10) for n in range(8)]
+    low = [potassium(f"p{n}", "mmol/L", 3.1, "2024-03-04T08:00:00Z") | {"id": f"low-{n}"} for n in range(8)]
+    words = ward(*people, *last, *low)
+    named, source, twins = ("--from", "ward.py:RepeatPotassium"), Path("set").resolve(), Path("twins").resolve()
+    assert IDLE in medagent("data", "new", source, *named, *words, "--per-type", 4).out
+    assert IDLE in medagent("data", "check", source, *named).out
+    assert medagent("data", "twins", source, *named, "--out", twins, *more).code == 0
+    count = len((twins / "tasks.jsonl").read_text("utf-8").splitlines())
+    assert count > len((source / "tasks.jsonl").read_text("utf-8").splitlines())
+    checked = medagent("data", "check", twins, *named)
+    ran = run("ward.py:RepeatPotassium", "--dataset", twins)
+    for text in (checked.out, ran.err):
+        assert f"repeat_potassium: {count} tasks from 8 of 8 patients\n" in text
+        assert "measures nothing" not in text
+    assert not any("measures nothing" in note for note in json.loads(ran.out)["notes"])
+    manifest = json.loads((twins / "dataset.json").read_text("utf-8"))
+    assert manifest["accounts"]["repeat_potassium"]["items"] == count
 
 
 @pytest.mark.parametrize("more", [(), ("--quiet",), ("--full",), ("--quiet", "--full")])
