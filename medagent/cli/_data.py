@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -245,7 +246,7 @@ def _new(folder: Path, like: str | None, types: str | None, options: Any, server
         _from_server(benchmark, folder, options, server)
         return
     generated = benchmark.generator().make(folder, options)
-    _describe(folder, benchmark.command.removeprefix("medagent run").strip(), generated, server.ehr is not None)
+    _describe(folder, benchmark, generated, server.ehr is not None)
 
 
 def _from_server(benchmark: Any, folder: Path, options: Any, server: HospitalSettings) -> None:
@@ -264,12 +265,12 @@ def _from_server(benchmark: Any, folder: Path, options: Any, server: HospitalSet
         f"{folder}: {generated.name}: {generated.tasks} tasks from {generated.generation.patients} patients, at {clock}"
     )
     put("The folder contains patients' data, which only you can read (mode 0600). Keep it on this machine.")
-    command = f"{benchmark.command} --dataset {folder} --fhir {server.fhir}"
-    put(f"Run it: {command} --writes private --agent reference")
+    words = ["--dataset", str(folder), "--fhir", str(server.fhir), "--writes", "private"]
+    put(f"Run it: {benchmark.command} {shlex.join(words)} --agent reference")
 
 
-def _describe(folder: Path, name: str, generated: Any, own_patients: bool) -> None:
-    """Print what was made, and how to run it. `name` is the benchmark's part of the command.
+def _describe(folder: Path, benchmark: Any, generated: Any, own_patients: bool) -> None:
+    """Print what was made, and how to run it.
 
     With a user's own patients, the seed only chooses among them, so its secret protects nothing.
     """
@@ -278,12 +279,12 @@ def _describe(folder: Path, name: str, generated: Any, own_patients: bool) -> No
     for line in generated.lines:
         put(line)
     generation = generated.generation
+    name = "" if benchmark.is_default else benchmark.reference or benchmark.name
     resources, words = sum(generation.resources.values()), " ".join(filter(None, (name, generated.name)))
     put(f"{folder}: {words}: {generation.patients} patients, {resources} resources, {generated.tasks} tasks")
     if not own_patients:
         _describe_seed(folder, generation)
-    run = " ".join(filter(None, ("medagent run", name, "--dataset", str(folder))))
-    put(f"Run it: {run} --agent reference")
+    put(f"Run it: {benchmark.set_command(folder)} --agent reference")
 
 
 def _describe_seed(folder: Path, generation: Any) -> None:
@@ -355,7 +356,7 @@ def twins(
     put(*generated.words)
     put(f"{out}: {counted(pairs, generated.noun)}, {counted(items, 'items')}")
     agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
-    put(f"Run it: {benchmark.command} --dataset {out} --agent {agent}")
+    put(f"Run it: {benchmark.set_command(out)} --agent {agent}")
 
 
 @app.command("verify")

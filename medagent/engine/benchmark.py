@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -245,8 +246,12 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     @property
     @final
     def command(self) -> str:
-        """The command that runs it."""
-        return "medagent run" if self.is_default else f"medagent run {self.reference or self.name}"
+        """The command that runs it, as a shell reads it."""
+        return shlex.join(["medagent", "run", *([] if self.is_default else [self.reference or self.name])])
+
+    def set_command(self, folder: Path) -> str:
+        """The command that runs a set of this benchmark, without an agent, as a shell reads it. Raises UserError."""
+        return f"{self.command} {shlex.join(['--dataset', str(folder)])}"
 
     @property
     @final

@@ -196,7 +196,7 @@ class RunFolder:
 
 def command_line(command: str, settings: Mapping[str, Setting], options: Iterable[OptionField]) -> str:
     """The command with the settings that are its options."""
-    return shlex.join([*command.split(), *as_words(options, settings)])
+    return f"{command} {shlex.join(as_words(options, settings))}".rstrip()
 
 
 def _show(value: Setting) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -251,3 +252,45 @@ def test_another_package_stops_and_replaces_nothing(package: Callable[..., None]
     assert unknown.code == 1
     assert "--like: 'salt' is unknown; known: bundled, full, shift, medagentbench, " in unknown.err
     assert unknown.err.endswith("Did you mean 'salts'?\n")
+
+
+PACKAGE = '''
+"""A benchmark whose name needs quotes in a shell."""
+
+import medagent
+from outsider.renal import Renal
+
+
+class Spaced(medagent.ClinicalBenchmark[medagent.ClinicalSettings]):
+    """As renal."""
+
+    name = "ward 7"
+    types = Renal.types
+'''
+
+
+@pytest.fixture
+def spaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed benchmark with the name `ward 7`."""
+    packages = tmp_path / "packages"
+    (packages / "spaced-1.0.dist-info").mkdir(parents=True)
+    (packages / "spaced.py").write_text(PACKAGE, "utf-8")
+    (packages / "spaced-1.0.dist-info" / "METADATA").write_text("Name: spaced\nVersion: 1.0\n", "utf-8")
+    points = packages / "spaced-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[medagent.benchmarks]\nward 7 = spaced:Spaced\n", "utf-8")
+    monkeypatch.syspath_prepend(str(packages))
+
+
+@pytest.mark.usefixtures("spaced")
+def test_the_printed_commands_of_a_name_with_a_space_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = medagent("data", "new", "a set", "--like", "ward 7", "--seed", "one", "--patients", 20, "--per-type", 2)
+    twins = medagent("data", "twins", "a set", "--out", "its twins")
+    for ran, folder in ((made, "a set"), (twins, "its twins")):
+        assert ran.code == 0, ran.err
+        assert ran.out.splitlines()[-1] == f"Run it: medagent run 'ward 7' --dataset '{folder}' --agent reference"
+        printed = shlex.split(ran.out.splitlines()[-1].removeprefix("Run it: medagent "))
+        again = medagent(*printed, "--results-dir", f"runs of {folder}")
+        assert again.code == 0, again.err
+        other = medagent(*printed, "--results-dir", f"runs of {folder}", "--max-rounds", 3)
+        assert "Continue it with its settings: medagent run 'ward 7' --agent reference " in other.err
