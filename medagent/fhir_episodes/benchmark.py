@@ -204,6 +204,9 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """One of the benchmark's own agents, if the settings name one. Raises UserError."""
         return None
 
+    def check_writes(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
+        """Raises UserError if items can be graded only by how the chart has changed, and no write is carried out."""
+
     def chart_check(self, settings: SettingsT) -> ChartCheck | None:
         """The check that the charts are still those of the set, if they are a hospital's own and may change."""
         return None

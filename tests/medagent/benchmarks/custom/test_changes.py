@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -239,11 +240,51 @@ def test_the_reference_agent_makes_the_changes(ward: Ward, protocol: str) -> Non
     assert "deleted (active, 2601-3)" in shown
 
 
-def test_acknowledged_writes_leave_the_changes_unknown(ward: Ward) -> None:
-    report = ward.run("--writes", "ack")
+@pytest.mark.parametrize("words", [(), ("--writes", "ack")])
+def test_a_run_that_could_not_be_graded_is_refused_in_a_line(ward: Ward, words: tuple[str, ...]) -> None:
+    results = ward.folder / "results"
+    ran = medagent("run", ward.code, "--agent", "nop", "--ehr", ward.patients, "--results-dir", results, *words)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines()[-1] == (
+        "medagent: 12 of 16 items are graded by how the chart has changed (8 hold, 4 hold_at_least), so agents must be "
+        "able to change it: pass --writes execute"
+    )
+    assert not results.exists(), "no episode was played"
+
+
+def test_items_that_demand_no_changes_run_without_writes(ward: Ward) -> None:
+    every = ward.run("--writes", "execute")["items"]
+    low = next(
+        item["item"] for item in every if item["item"].startswith("hold_at_least") and "4.2 m" in item["because"]
+    )
+    report = ward.run("--ids", low, "--round", "low")
+    assert (report["overall"]["n"], report["overall"]["counts"]["right"]) == (1, 1)
+
+
+def test_a_run_from_before_the_rule_demanded_changes_is_graded_without_them(ward: Ward) -> None:
+    ward.code.write_text(SOURCE.replace("only=self.only", "only=False").replace("edits=edits, ", ""), "utf-8")
+    folder = ward.folder / Path(ward.run()["folder"]).name
+    ward.code.write_text(SOURCE, "utf-8")
+    ran = medagent("grade", folder, "--benchmark", ward.code, "--ehr", ward.patients, "--json")
+    report = json.loads(ran.out)
     assert report["overall"]["n"] == 4, "hold_at_least demands no changes of those"
     reasons = {result["reason"] for result in report["items"] if result["correct"] is None}
     assert reasons == {"the data, not the agent: the changes of the chart are not known: run with --writes execute"}
+
+
+def test_the_commands_that_are_printed_for_sets_and_twins_run(ward: Ward) -> None:
+    made, twins = ward.folder / "a set", ward.folder / "its twins"
+    words = ("data", "new", made, "--from", ward.code, "--ehr", ward.patients, "--per-type", 2)
+    for ran in (medagent(*words), medagent("data", "twins", made, "--from", ward.code, "--out", twins)):
+        assert ran.code == 0, ran.err
+        printed = shlex.split(ran.out.splitlines()[-1].removeprefix("Run it: medagent "))
+        assert printed[2] == "--dataset"
+        again = medagent(
+            *printed, "--quiet", "--json", "--results-dir", ward.folder / f"runs of {Path(printed[3]).name}"
+        )
+        assert again.code == 0, again.err
+        report = json.loads(again.out)
+        assert report["overall"]["counts"]["right"] == report["overall"]["n"] > 0
 
 
 def test_agents_that_change_nothing_have_their_floor(ward: Ward) -> None:
