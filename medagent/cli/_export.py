@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -199,10 +199,15 @@ def harbor(
     benchmark: Any,
     values: dict[str, Any],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    writes: Annotated[
+        Literal["execute"] | None,
+        typer.Option(help="execute: the record carries out all writes of FHIR, not only creates."),
+    ] = None,
 ) -> None:
     """A benchmark's tasks as folders that Harbor runs.
 
-    Any agent in a container can act in them. The record is served over HTTP, and the reward is 1.0 or 0.0.
+    Any agent in a container can act in them. The record is served over HTTP, and the reward is 1.0 or 0.0. Tasks that
+    demand changes of the chart need --writes execute.
 
     Example: medagent export harbor tasks/ --version v2 --per-type 3
 
@@ -212,7 +217,8 @@ def harbor(
     from medagent.integrations.harbor.tasks import export_harbor
     from medagent.reports.tables import put, say
 
-    done = export_harbor(benchmark, folder, values, say)
+    options = values if writes is None else {**values, "writes": writes}
+    done = export_harbor(benchmark, folder, options, say)
     if not done.reference:
         put(f"without solution/, because {benchmark.name} does not have a reference agent")
     elif done.unsolved:

@@ -19,6 +19,9 @@ _Now = Annotated[
     datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The time at which the record's clock starts.")
 ]
 _Change = Annotated[Path | None, typer.Option(help="The change of a twin's chart, and the item's own chart, JSON.")]
+_AllWrites = Annotated[
+    bool, typer.Option("--all-writes", help="Carry out updates, patches, deletions and Bundles, too.")
+]
 
 
 @app.command("build")
@@ -40,6 +43,7 @@ def start(
     now: _Now,
     user: Annotated[str | None, typer.Option(help="Run it as this user.")] = None,
     change: _Change = None,
+    all_writes: _AllWrites = False,
 ) -> None:
     """Start the server if it does not run, and wait until it replies.
 
@@ -47,18 +51,18 @@ def start(
     """
     from medagent.integrations.harbor.server import start as start_server
 
-    start_server(patients, now, log, user, change)
+    start_server(patients, now, log, user, change, all_writes=all_writes)
 
 
 @app.command("serve")
-def serve(patients: _Patients, log: _Log, now: _Now, change: _Change = None) -> None:
+def serve(patients: _Patients, log: _Log, now: _Now, change: _Change = None, all_writes: _AllWrites = False) -> None:
     """Serve the episode's record at http://localhost:8080/fhir, and take its answers at /finish.
 
     Example: medagent harbor serve patients.ndjson.gz episode.jsonl --now 2023-11-13T10:15:00+00:00
     """
     from medagent.integrations.harbor.server import serve as serve_episode
 
-    serve_episode(patients, now, log, change)
+    serve_episode(patients, now, log, change, all_writes=all_writes)
 
 
 @app.command("verify")

@@ -1,4 +1,5 @@
-"""The log of a container's one episode: JSON lines with one exchange each, and the answers in the last line.
+"""The log of a container's one episode: JSON lines with one exchange each, and the answers in the last line. A write's
+line lists the resources that it wrote, as they were before all writes, and as they are after it.
 
 Only the server's user can write it. Each line is written before the client gets the response.
 """
@@ -6,13 +7,17 @@ Only the server's user can write it. Each line is written before the client gets
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from pydantic import BaseModel, ConfigDict
 
-from fhir_server.episodes import Exchange
+from fhir_server.episodes import Exchange, Replaced
 from medagent.core.errors import UserError
+from medagent.fhir_data.embedded import changes_of
+from refsol.changes import Change
 from refsol.files import InputFile
 from refsol.schema import validator
 
@@ -23,6 +28,8 @@ class LogLine(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     exchange: Exchange | None = None
+    replaced: list[tuple[str, str, str | None, str | None]] = []
+    """See `Overlay.replaced`, of what this exchange wrote."""
     answers: str | None = None
 
 
@@ -35,8 +42,10 @@ class LogWriter:
         except OSError as error:
             raise UserError(f"{path}: cannot be made: {error.strerror}") from None
 
-    def exchange(self, done: Exchange) -> None:
-        """Add a request and its response. Raises OSError."""
+    def exchange(self, done: Exchange, replaced: Callable[[], Replaced]) -> None:
+        """Add a request and its response; `replaced` lists what the episode has changed so far. Raises OSError."""
+        written = {(version.type, version.id) for version in done.stored}
+        changed = [row for row in replaced() if (row[0], row[1]) in written] if written else []
         stored = [
             {"type": version.type, "id": version.id, "version": version.version, "text": version.text}
             for version in done.stored
@@ -49,7 +58,8 @@ class LogWriter:
                 "status": done.status,
                 "answer": done.answer.decode("utf-8", "replace"),
                 "stored": stored,
-            }
+            },
+            replaced=changed,
         )
 
     def answers(self, text: str) -> None:
@@ -65,16 +75,27 @@ class LogWriter:
         self._file.flush()
 
 
-def read_log(path: Path) -> tuple[list[Exchange], str | None]:
-    """The exchanges and the answers. The answers are None if the episode was not finished.
+@dataclass(frozen=True, slots=True)
+class EpisodeLog:
+    """The exchanges, what they changed, and the answers (None: the episode was not finished)."""
+
+    exchanges: list[Exchange]
+    changes: list[Change]
+    answers: str | None
+
+
+def read_log(path: Path) -> EpisodeLog:
+    """The log of an episode.
 
     An incomplete last line is ignored, since a container may be stopped at any time. Raises UserError.
     """
     exchanges: list[Exchange] = []
+    replaced: dict[tuple[str, str], tuple[str, str, str | None, str | None]] = {}
     answers = None
     with InputFile(path, expected="the log of an episode is expected", error=UserError) as file:
         for _, line in file.json_lines(validator(LogLine), torn_tail=True):
             if line.exchange is not None:
                 exchanges.append(line.exchange)
+            replaced.update({(row[0], row[1]): row for row in line.replaced})
             answers = line.answers
-    return exchanges, answers
+    return EpisodeLog(exchanges, changes_of(replaced.values()), answers)

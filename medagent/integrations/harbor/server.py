@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,14 +56,18 @@ class OneEpisode:
     """Serves one record and takes its answers. Each exchange is logged before the response is sent.
 
     The record's clock starts at `now`. `change` is a file with the change of a twin's chart, and the chart that the
-    item brings. Raises UserError if the patients cannot be read or the log exists.
+    item brings. The record carries out creates, or with `all_writes` all writes of FHIR. Raises UserError if the
+    patients cannot be read or the log exists.
     """
 
-    def __init__(self, patients: Path, now: datetime, log: Path, change: Path | None = None) -> None:
+    def __init__(
+        self, patients: Path, now: datetime, log: Path, change: Path | None = None, *, all_writes: bool = False
+    ) -> None:
         self._ehr = EmbeddedEhr.open(packed_patients(patients).path, BASE, now)
         item: dict[str, Any] = json.loads(change.read_bytes()) if change else {"change": (), "chart": ""}
         overlay = self._ehr.server.overlay("harbor", now, item["change"], item["chart"])
-        self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refusal, used=0.0)
+        refuse = partial(refusal, all_writes=all_writes)
+        self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refuse, used=0.0)
         self._log = LogWriter(log)
         self._ended = False
 
@@ -88,7 +93,7 @@ class OneEpisode:
         if path == FINISH:
             return self._finish(request)
         response = self._record.handle(request)
-        self._logged(lambda: self._log.exchange(self._record.exchanges[-1]))
+        self._logged(lambda: self._log.exchange(self._record.exchanges[-1], self._record.overlay.replaced))
         return response
 
     def _finish(self, request: Request) -> Response:
@@ -115,10 +120,10 @@ class OneEpisode:
             raise FhirError(507, f"The log cannot be written: {error.strerror}", "exception") from None
 
 
-def serve(patients: Path, now: datetime, log: Path, change: Path | None) -> None:
+def serve(patients: Path, now: datetime, log: Path, change: Path | None, *, all_writes: bool = False) -> None:
     """Serve at `BASE` until the process ends. Raises UserError."""
     port = urlsplit(BASE).port
-    episode = OneEpisode(patients, now, log, change)
+    episode = OneEpisode(patients, now, log, change, all_writes=all_writes)
     try:
         listener = socket.create_server(("127.0.0.1", port))  # last, so that the log exists once clients can connect
     except OSError as error:
@@ -127,7 +132,9 @@ def serve(patients: Path, now: datetime, log: Path, change: Path | None) -> None
         threading.Event().wait()
 
 
-def start(patients: Path, now: datetime, log: Path, user: str | None, change: Path | None) -> None:
+def start(
+    patients: Path, now: datetime, log: Path, user: str | None, change: Path | None, *, all_writes: bool = False
+) -> None:
     """If no server answers, start one as `user` that outlives this process.
 
     Its output goes into a file next to the log. Raises UserError if it does not answer in time.
@@ -136,7 +143,7 @@ def start(patients: Path, now: datetime, log: Path, user: str | None, change: Pa
         return
     output = log.with_name(SERVER_LOG)
     command = [sys.executable, "-m", "medagent", "harbor", "serve", str(patients), str(log), "--now", now.isoformat()]
-    command += ["--change", str(change)] if change else []
+    command += [*(["--change", str(change)] if change else []), *(["--all-writes"] if all_writes else [])]
     try:
         with output.open("ab") as out:
             process = subprocess.Popen(

@@ -48,6 +48,12 @@ AUTHORS = '[{ name = "The medagent authors" }]'
 PACKAGES = ("medagent", "refsol", "fhir_server")
 PACKAGE = "package"
 """The folder in `tests/` with the package of an installed benchmark."""
+_CREATES = """ and create (POST to a type, with `Content-Type: application/fhir+json`); nothing else is carried out. \
+Whatever you create is the order that counts, so create nothing that is not asked for."""
+_ALL_WRITES = """, create (POST to a type, with `Content-Type: application/fhir+json`), update (PUT), patch (PATCH, \
+with `Content-Type: application/json-patch+json`), delete (DELETE), and POST a Bundle of type transaction or batch to \
+the base. All of these are carried out, and whatever you create, change or delete counts, so do nothing that is not \
+asked for."""
 _WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -74,6 +80,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     known = benchmark.read_items(settings)
     left_out = benchmark.left_out(settings, known, benchmark.embedded(settings, lambda _: None), say)
     items = benchmark.chosen_without(settings, known, left_out)
+    benchmark.check_writes(settings, items)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -220,7 +227,14 @@ def _task_files(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: Fhi
     now = benchmark.now(settings).isoformat(timespec="seconds")
     return {
         "task.toml": _filled(
-            "task.toml", patients=PATIENTS, change=CHANGE, now=now, medagent=__version__, authors=AUTHORS, **quoted
+            "task.toml",
+            patients=PATIENTS,
+            change=CHANGE,
+            options=" --all-writes" if _all_writes(settings) else "",
+            now=now,
+            medagent=__version__,
+            authors=AUTHORS,
+            **quoted,
         ),
         "README.md": _filled("README.md", medagent=__version__, **texts),
     }
@@ -237,9 +251,16 @@ def _write_set(folder: Path, benchmark: FhirBenchmark[Any], settings: FhirSettin
     (folder / "README.md").write_text(page, encoding="utf-8")
 
 
+def _all_writes(settings: FhirSettings) -> bool:
+    """Whether agents may make all writes of FHIR, not only creates."""
+    return settings.carried_out == "execute"
+
+
 def _instruction(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: FhirItem) -> str:
     """The instruction. A data set's canary precedes it in a comment, which Harbor does not show to agents."""
     worded = benchmark.session_protocol(settings, "http").worded(prompt=FILES / "instruction.md", system=None)
+    writes = _ALL_WRITES if _all_writes(settings) else _CREATES
+    worded = worded.model_copy(update={"prompt": fill(worded.prompt, writes=writes)})
     text = worded.first_message(API_BASE.rstrip("/"), item.context, item.question)
     manifest = benchmark.manifest(settings)
     canary = manifest.canary if manifest else ""

@@ -25,8 +25,9 @@ def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> 
     UserError and writes no reward.
     """
     item, grader = benchmark.unpack(tests)
-    exchanges, answers = read_log(log)
-    outcome = outcome_of(exchanges, answers, API_BASE.rstrip("/"))
+    episode = read_log(log)
+    outcome = outcome_of(episode.exchanges, episode.answers, API_BASE.rstrip("/"))
+    outcome.changes = episode.changes
     row = EpisodeRow(unit=f"{item.id}#1", status=outcome.status or "unfinished", task_id=item.id)
     row.take(outcome)
     score = blocking(graded(grader, item, row))
@@ -38,9 +39,9 @@ def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> 
         "correct": score.correct,
         "value": score.value,
         "reason": reason,
-        "answers": answers,
+        "answers": episode.answers,
         "checks": [dataclasses.asdict(check) for check in score.checks],
-        "requests": len(exchanges),
+        "requests": len(episode.exchanges),
     }
     write_whole(out / "verdict.json", json.dumps(verdict_json, indent=1) + "\n")
     write_whole(out / "reward.json", json.dumps({"reward": score.value}) + "\n")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import runpy
+import shlex
 import shutil
 import socket
 import tomllib
@@ -29,6 +30,7 @@ from medagent.integrations.harbor import server as harbor_server
 from medagent.integrations.harbor.server import OneEpisode
 from medagent.integrations.harbor.tasks import content_digest
 from tests.command import medagent
+from tests.medagent.benchmarks.custom.test_changes import Ward
 from tests.medagent.benchmarks.medagentbench.generator.made import small
 
 DATASET = "fresh"
@@ -79,6 +81,7 @@ def answering(task: Path, log: Path) -> Iterator[str]:
         now,
         log,
         task / "environment" / change.relative_to("/opt/medagent"),
+        all_writes="--all-writes" in words,
     )
     with (
         closing(episode),
@@ -90,10 +93,12 @@ def answering(task: Path, log: Path) -> Iterator[str]:
 
 def verified(task: Path, log: Path, out: Path) -> float:
     """The reward that test.sh's command gives."""
-    words = (task / "tests" / "test.sh").read_text().splitlines()[-1].split()
+    command = (task / "tests" / "test.sh").read_text().splitlines()[-1]
+    words = shlex.split(command.replace('"$(dirname "$0")"', shlex.quote(str(task / "tests"))))
     assert words[:4] == ["exec", "/opt/medagent/venv/bin/medagent", "harbor", "verify"]
+    assert words[-2:] == ["/var/lib/medagent/episode.jsonl", "/logs/verifier"]
     out.mkdir()
-    ran = medagent("harbor", "verify", task / "tests", log, out)
+    ran = medagent(*words[2:-2], log, out)
     assert ran.code == 0, ran.err
     reward = json.loads((out / "reward.json").read_text())
     assert list(reward) == ["reward"]
@@ -321,3 +326,52 @@ def test_what_cannot_be_finished_leaves_the_folder_empty(
     ran = medagent("export", "harbor", tmp_path / "out", *words)
     assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: cannot be written: No space left on device\n")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Ward:
+    """Types that demand changes of the chart, and the data set `fresh` of them."""
+    ward = Ward(tmp_path)
+    words = ("--from", ward.code, "--ehr", ward.patients, "--per-type", 4)
+    ran = medagent("data", "new", tmp_path / DATASET, *words)
+    assert ran.code == 0, ran.err
+    return ward
+
+
+def test_tasks_that_demand_changes_need_a_record_that_can_be_changed(ward: Ward, tmp_path: Path) -> None:
+    ran = medagent("export", "harbor", ward.code, tmp_path / "tasks", "--dataset", tmp_path / DATASET)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "medagent: 6 of 8 items are graded by how the chart has changed (4 hold, 2 hold_at_least), so agents must be "
+        "able to change it: pass --writes execute\n"
+    )
+    assert not (tmp_path / "tasks").exists()
+
+
+def test_changes_of_the_chart_are_carried_out_and_graded(ward: Ward, tmp_path: Path) -> None:
+    words = ("--dataset", tmp_path / DATASET, "--writes", "execute")
+    ran = medagent("export", "harbor", ward.code, tmp_path / "tasks", *words)
+    assert (ran.code, ran.err, ran.out.count("\n")) == (0, "", 1)
+    changing = 0
+    for folder in folders(tmp_path):
+        instruction = (folder / "instruction.md").read_text()
+        assert "nothing else is carried out" not in instruction
+        assert "delete (DELETE)" in instruction
+        methods = {act.partition(" ")[0] for act in json.loads((folder / "solution" / "acts.json").read_text())}
+        changing += {"PATCH", "DELETE"} <= methods
+        assert solved(folder, folder / "solution", tmp_path / folder.name) == 1.0
+    assert changing == 4
+
+
+def test_a_change_too_many_is_wrong(ward: Ward, tmp_path: Path) -> None:
+    words = ("--dataset", tmp_path / DATASET, "--writes", "execute", "--ids", "hold_1")
+    assert medagent("export", "harbor", ward.code, tmp_path / "tasks", *words).code == 0
+    [folder] = folders(tmp_path)
+    log = tmp_path / "log.jsonl"
+    with answering(folder, log) as host, httpx.Client(base_url=f"http://{host}/fhir") as client:
+        assert client.delete("/Observation/o3").status_code == 200
+        answers = next(act for act in json.loads((folder / "solution" / "acts.json").read_text()) if "FINISH" in act)
+        client.post(f"http://{host}/finish", content=answers[len("FINISH(") : -1])
+    assert verified(folder, log, tmp_path / "out") == 0.0
+    verdict = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert "Observation o3: deleted" in str(verdict["checks"])

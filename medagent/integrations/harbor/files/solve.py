@@ -1,4 +1,4 @@
-"""Repeats the reference agent's actions, which are in acts.json, over HTTP: GET, POST, and FINISH with the answers."""
+"""Repeats the reference agent's actions, which are in acts.json, over HTTP. FINISH sends the answers."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,8 @@ FINISH = "http://localhost:8080/finish"
 
 def send(method: str, url: str, body: str = "") -> None:
     """Send one request. Raises HTTPError if it is refused."""
-    headers = {"Content-Type": "application/fhir+json"} if body else {}
+    kind = "json-patch" if method == "PATCH" and body.startswith("[") else "fhir"
+    headers = {"Content-Type": f"application/{kind}+json"} if body else {}
     request = Request(quote(url, safe="/:?&=%+,|"), body.encode() or None, headers, method=method)
     with urlopen(request) as response:
         print(method, url, response.status, len(response.read()))
