@@ -20,7 +20,7 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -49,6 +49,12 @@ def code_digest(cls: type, values: Mapping[str, Any]) -> str:
     except NoDigestError as reason:
         return f"{UNKNOWN}{reason}"
     return hashlib.sha256(json.dumps(parts.found, sort_keys=True).encode()).hexdigest()
+
+
+def imported_files(file: Path, packaged: Collection[Path] = ()) -> list[Path]:
+    """The files that a source file imports: local ones, and of installed ones those in `packaged`."""
+    text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    return [module for module in _imported(text, file) if module in packaged or not _is_installed(module)]
 
 
 def has_file(cls: type) -> bool:
@@ -157,7 +163,8 @@ class _Parts:
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         self.found.setdefault(f"file {file.name}", []).append(digest)
         for imported in _imported(text, file):
-            self._add_file(imported)
+            if not _is_installed(imported):
+                self._add_file(imported)
 
 
 def _functions(value: object) -> Iterator[FunctionType]:
@@ -255,7 +262,7 @@ def _is_installed(file: Path) -> bool:
 
 
 def _imported(text: str, file: Path) -> Iterator[Path]:
-    """The local files that a file imports."""
+    """The files that a file imports, except medagent's."""
     try:
         tree = python_module(text)
     except (SyntaxError, ValueError):
@@ -275,7 +282,7 @@ def _imported(text: str, file: Path) -> Iterator[Path]:
 
 
 def _found(name: str, places: list[str]) -> Iterator[Path]:
-    """The local files of a dotted name: its packages, and the module itself."""
+    """The files of a dotted name: its packages, and the module itself."""
     where = places
     for part in name.split("."):
         try:
@@ -285,6 +292,6 @@ def _found(name: str, places: list[str]) -> Iterator[Path]:
         if spec is None:
             return
         file = _file_at(spec.origin or "")
-        if file is not None and not _is_installed(file):
+        if file is not None:
             yield file
         where = list(spec.submodule_search_locations or [])

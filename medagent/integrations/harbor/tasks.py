@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +26,6 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from medagent._api import load_run, run_sync
-from medagent.benchmarks.base import GROUP
-from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.scrub import safe_name
@@ -39,15 +36,12 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
+from medagent.integrations.harbor._code import PACKAGES, PackedCode, package_files, packed_code
 from medagent.models.wording import fill
 
 FILES = Path(__file__).parent / "files"
 PATIENTS = "patients.ndjson.gz"
 CHANGE = "change.json"
-AUTHORS = '[{ name = "The medagent authors" }]'
-PACKAGES = ("medagent", "refsol", "fhir_server")
-PACKAGE = "package"
-"""The folder in `tests/` with the package of an installed benchmark."""
 _CREATES = """ and create (POST to a type, with `Content-Type: application/fhir+json`); nothing else is carried out. \
 Whatever you create is the order that counts, so create nothing that is not asked for."""
 _ALL_WRITES = """, create (POST to a type, with `Content-Type: application/fhir+json`), update (PUT), patch (PATCH, \
@@ -81,6 +75,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     left_out = benchmark.left_out(settings, known, benchmark.embedded(settings, lambda _: None), say)
     items = benchmark.chosen_without(settings, known, left_out)
     benchmark.check_writes(settings, items)
+    code = packed_code(benchmark)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -90,8 +85,8 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
             environment = _environment(Path(aside), resources, benchmark.kept_out)
             written = [Path(aside) / "tasks" / safe_name(item.id) for item in items]
             for item, path in zip(items, written, strict=True):
-                _write(path, benchmark, settings, item, environment, acts.get(item.id))
-            _write_set(folder, benchmark, settings, written)
+                _write(path, benchmark, settings, item, environment, code, acts.get(item.id))
+            _write_set(folder, benchmark, settings, code, written)
             for path in written:
                 path.rename(folder / path.name)
     return Exported(len(items), [item.id for item in items if item.id not in acts], _has_reference(benchmark))
@@ -136,11 +131,12 @@ def _write(
     settings: FhirSettings,
     item: FhirItem,
     environment: Sequence[Path],
+    code: PackedCode,
     acts: list[str] | None,
 ) -> None:
     for name in ("environment", "tests", *(["solution"] if acts else [])):
         (folder / name).mkdir(parents=True)
-    for name, text in _task_files(benchmark, settings, item).items():
+    for name, text in _task_files(benchmark, settings, item, code).items():
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "instruction.md").write_text(_instruction(benchmark, settings, item), encoding="utf-8")
     for file in environment:
@@ -149,8 +145,13 @@ def _write(
     (folder / "environment" / CHANGE).write_text(f"{json.dumps(change)}\n", encoding="utf-8")
     for name, content in benchmark.pack(settings, item).items():
         (folder / "tests" / name).write_bytes(content)
+    for place, file in code.files.items():
+        (folder / "tests" / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / "tests" / place)
+    for place, text in code.texts.items():
+        (folder / "tests" / place).write_text(text, "utf-8")
     script = folder / "tests" / "test.sh"
-    script.write_text(_filled("test.sh", **_code(benchmark, folder / "tests")), "utf-8")
+    script.write_text(_filled("test.sh", path=code.path, benchmark=code.benchmark), "utf-8")
     script.chmod(0o755)
     if acts:
         (folder / "solution" / "acts.json").write_text(json.dumps(acts, ensure_ascii=False, indent=1), "utf-8")
@@ -158,72 +159,43 @@ def _write(
         shutil.copyfile(FILES / "solve.py", folder / "solution" / "solve.py")
 
 
-def _code(benchmark: FhirBenchmark[Any], tests: Path) -> dict[str, str]:
-    """The benchmark in the script of a task. The image contains only medagent, so a copy of any other code is beside
-    the script: a user's file, or the package of an installed benchmark.
-    """
-    reference = benchmark.reference or benchmark.name
-    plugin = plugins.whole_file(reference) or plugins.find(reference, GROUP)
-    if plugin is None or plugin.instance is not None:
-        return {"path": "", "benchmark": shlex.quote(reference)}
-    if plugin.source is None:
-        package = plugin.path.partition(":")[0].partition(".")[0]
-        if package in PACKAGES:
-            return {"path": "", "benchmark": shlex.quote(reference)}
-        _copy_package(package, tests / PACKAGE)
-        path = f'export PYTHONPATH="$(dirname "$0")"/{PACKAGE}\n'
-        return {"path": path, "benchmark": shlex.quote(plugin.path)}
-    (tests / plugin.file.name).write_text(plugin.source, "utf-8")
-    name = f"{plugin.file.name}:{plugin.name}" if plugin.name else plugin.file.name
-    return {"path": "", "benchmark": f'"$(dirname "$0")"/{shlex.quote(name)}'}
-
-
-def _copy_package(name: str, folder: Path) -> None:
-    """Put an importable package, or a module of one file, into a folder."""
-    module = Path(str(import_module(name).__file__))
-    files = _package_files(module.parent) if module.name == "__init__.py" else [module]
-    root = module.parent.parent if module.name == "__init__.py" else module.parent
-    for file in files:
-        copy = folder / file.relative_to(root)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
-
-
-def _package_files(root: Path) -> Iterator[Path]:
-    """The files of a package's folder, without compiled ones."""
-    return (path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
-
-
 def _set_name(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> str:
-    """The name of the data set in Harbor's form, `ORG/NAME`."""
-    name = f"{getattr(settings, 'dataset', benchmark.data(settings).name)}-{benchmark.folder_name(settings)}"
-    return f"{benchmark.name}/{_slug(name)}"
+    """The name of the data set in Harbor's form, `ORG/NAME`. A set without a name is called by its digest."""
+    data, manifest = benchmark.data(settings), benchmark.manifest(settings)
+    parts = dict.fromkeys(filter(None, (manifest.name if manifest else "", data.version)))
+    return f"{_slug(benchmark.name)}/{_slug('-'.join(parts) or data.digest[:12])}"
 
 
 def _slug(text: str) -> str:
     return re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII)
 
 
-def _texts(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> dict[str, str]:
-    """The data set's values that the templates fill in."""
+def _texts(benchmark: FhirBenchmark[Any], settings: FhirSettings, code: PackedCode) -> dict[str, str]:
+    """The data set's values that the templates fill in. Whether the patients of others are synthetic is not known."""
     data = benchmark.data(settings)
+    stated = "" if data.name == benchmark.name else data.name
+    words = " ".join(filter(None, (stated, data.version)))
     return {
         "benchmark": benchmark.name,
         "dataset": data.name,
-        "version": benchmark.folder_name(settings),
+        "version": data.version,
         "digest": data.digest,
+        "patients": "" if code.is_own else " The patients are synthetic.",
+        "set": f"{benchmark.name} ({words})" if words else benchmark.name,
     }
 
 
-def _task_files(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: FhirItem) -> dict[str, str]:
+def _task_files(
+    benchmark: FhirBenchmark[Any], settings: FhirSettings, item: FhirItem, code: PackedCode
+) -> dict[str, str]:
     """`task.toml` and `README.md`."""
     texts = {
-        **_texts(benchmark, settings),
+        **_texts(benchmark, settings, code),
         "name": f"{_set_name(benchmark, settings)}-{_slug(item.id)}",
         "description": f"{benchmark.name} {item.id}: an agent reads a record over FHIR, writes orders, and answers.",
         "type": item.group,
     }
-    quoted = {name: json.dumps(text) for name, text in texts.items()}
+    quoted = {name: json.dumps(text) for name, text in texts.items() if name != "patients"}
     now = benchmark.now(settings).isoformat(timespec="seconds")
     return {
         "task.toml": _filled(
@@ -233,19 +205,21 @@ def _task_files(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: Fhi
             options=" --all-writes" if _all_writes(settings) else "",
             now=now,
             medagent=__version__,
-            authors=AUTHORS,
+            authors=_authors(code),
             **quoted,
         ),
         "README.md": _filled("README.md", medagent=__version__, **texts),
     }
 
 
-def _write_set(folder: Path, benchmark: FhirBenchmark[Any], settings: FhirSettings, tasks: Sequence[Path]) -> None:
+def _write_set(
+    folder: Path, benchmark: FhirBenchmark[Any], settings: FhirSettings, code: PackedCode, tasks: Sequence[Path]
+) -> None:
     """`dataset.toml` and `README.md` beside the tasks."""
-    name, texts = _set_name(benchmark, settings), _texts(benchmark, settings)
+    name, texts = _set_name(benchmark, settings), _texts(benchmark, settings, code)
     named = [(tomllib.loads((path / "task.toml").read_text("utf-8"))["task"]["name"], path) for path in tasks]
-    description = f"Tasks of {texts['benchmark']} ({texts['dataset']} {texts['version']}) over a FHIR R4 record."
-    (folder / "dataset.toml").write_text(dataset_toml(name, description, named), encoding="utf-8")
+    description = f"Tasks of {texts['set']} over a FHIR R4 record."
+    (folder / "dataset.toml").write_text(dataset_toml(name, description, _authors(code), named), encoding="utf-8")
     agent = "oracle" if _has_reference(benchmark) else "AGENT"
     page = _filled("dataset.md", name=name, count=str(len(named)), medagent=__version__, agent=agent, **texts)
     (folder / "README.md").write_text(page, encoding="utf-8")
@@ -284,14 +258,22 @@ def _same(file: Path, path: Path) -> None:
         shutil.copyfile(file, path)
 
 
-def dataset_toml(name: str, description: str, tasks: Sequence[tuple[str, Path]]) -> str:
-    """The manifest of `tasks`: pairs of a name and a folder. Harbor identifies a task's content by its digest."""
+def _authors(code: PackedCode) -> str:
+    """The authors of the tasks, as TOML; an empty list if they are not known."""
+    return f"[{', '.join(f'{{ name = {json.dumps(name)} }}' for name in code.authors)}]"
+
+
+def dataset_toml(name: str, description: str, authors: str, tasks: Sequence[tuple[str, Path]]) -> str:
+    """The manifest of `tasks`: pairs of a name and a folder. `authors` is TOML.
+
+    Harbor identifies a task's content by its digest.
+    """
     lines = [
         "[dataset]",
         f"name = {json.dumps(name)}",
         f'version = "{__version__}"',
         f"description = {json.dumps(description)}",
-        f"authors = {AUTHORS}",
+        f"authors = {authors}",
         'keywords = ["medicine", "FHIR", "agent"]',
     ]
     for task, folder in tasks:
@@ -344,7 +326,7 @@ def _installed() -> tuple[str, dict[str, str]]:
 def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         root = Path(str(import_module(package).__file__)).parent
-        for path in _package_files(root):
+        for path in package_files(root):
             place = path.relative_to(root.parent).as_posix()
             if not place.startswith(tuple(left_out)):
                 yield place, path.read_bytes()
