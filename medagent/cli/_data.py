@@ -284,7 +284,20 @@ def _describe(folder: Path, benchmark: Any, generated: Any, own_patients: bool) 
     put(f"{folder}: {words}: {generation.patients} patients, {resources} resources, {generated.tasks} tasks")
     if not own_patients:
         _describe_seed(folder, generation)
-    put(f"Run it: {benchmark.set_command(folder)} --agent reference")
+    put(f"Run it: {_run_command(benchmark, folder)} --agent reference")
+
+
+def _run_command(benchmark: Any, folder: Path) -> str:
+    """The command that runs a set, without an agent, as a shell reads it. Writes are carried out if items demand it."""
+    from medagent.core.options import checked
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
+    command = f"{benchmark.command} {shlex.join(['--dataset', str(folder)])}"
+    if not isinstance(benchmark, FhirBenchmark):
+        return command
+    source = checked(benchmark.Settings, {"dataset": str(folder)})
+    changing = benchmark.changing(source, benchmark.read_items(source))
+    return f"{command} --writes execute" if changing else command
 
 
 def _describe_seed(folder: Path, generation: Any) -> None:
@@ -356,7 +369,7 @@ def twins(
     put(*generated.words)
     put(f"{out}: {counted(pairs, generated.noun)}, {counted(items, 'items')}")
     agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
-    put(f"Run it: {benchmark.set_command(out)} --agent {agent}")
+    put(f"Run it: {_run_command(benchmark, out)} --agent {agent}")
 
 
 @app.command("verify")

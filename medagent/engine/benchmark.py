@@ -249,10 +249,6 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The command that runs it, as a shell reads it."""
         return shlex.join(["medagent", "run", *([] if self.is_default else [self.reference or self.name])])
 
-    def set_command(self, folder: Path) -> str:
-        """The command that runs a set of this benchmark, without an agent, as a shell reads it. Raises UserError."""
-        return f"{self.command} {shlex.join(['--dataset', str(folder)])}"
-
     @property
     @final
     def journals(self) -> Mapping[str, JournalKind]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +21,7 @@ from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.agents.skills import read_skills, skill_files
 from medagent.core.errors import UserError
 from medagent.core.fhir_token import plain_http_warnings, scope_that_writes
+from medagent.core.number_formats import counted
 from medagent.core.options import Setting, checked, options
 from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
@@ -204,8 +206,25 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """One of the benchmark's own agents, if the settings name one. Raises UserError."""
         return None
 
+    def changing(self, source: Any, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """The items that are graded by how the chart has changed, as far as that is known before a run."""
+        return ()
+
+    @final
     def check_writes(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
-        """Raises UserError if items can be graded only by how the chart has changed, and no write is carried out."""
+        """Raises UserError if items can be graded only by how the chart has changed, and no write is carried out. A
+        hospital's server is not read for it.
+        """
+        if settings.carried_out != "ack" or settings.fhir is not None:
+            return
+        groups = Counter(item.group for item in self.changing(settings, items))
+        if groups:
+            number = f"{groups.total()} of {counted(len(items), 'items')}"
+            named = ", ".join(f"{count} {name}" for name, count in groups.items())
+            raise UserError(
+                f"{number} are graded by how the chart has changed ({named}), so agents must be able to change it: "
+                "pass --writes execute"
+            )
 
     def chart_check(self, settings: SettingsT) -> ChartCheck | None:
         """The check that the charts are still those of the set, if they are a hospital's own and may change."""

@@ -404,39 +404,20 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             return embedded_facts(self.set_patients(tasks, lambda _: None).path)
         return None
 
-    # Writes
-
-    @final
-    def changing(self, opened: OpenSet, tasks: Iterable[Task]) -> Iterator[Task]:
-        """The tasks that are graded by how the chart has changed, as far as their charts allow a ruling."""
-        for task in tasks:
-            with suppress(UngradableError, DataFault, FactsError):
-                chart = self.chart_of(opened, task, next(iter(self.rules)))
-                if self.task_type(opened.tasks, task).ruled(chart).is_of_state:
-                    yield task
-
-    def check_writes(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
-        """See `FhirBenchmark.check_writes`. A hospital's server is not read for it."""
-        if settings.carried_out != "ack" or settings.fhir is not None:
-            return
-        tasks = [item.stored for item in items if isinstance(item, TaskItem)]
-        with rules_at_fault(private=False):
-            types = Counter(task.type for task in self.changing(self.open_set(settings), tasks))
-        if types:
-            named = ", ".join(f"{count} {name}" for name, count in types.items())
-            raise UserError(
-                f"{types.total()} of {counted(len(items), 'items')} are graded by how the chart has changed ({named}), "
-                "so agents must be able to change it: pass --writes execute"
-            )
-
-    def set_command(self, folder: Path) -> str:
-        """See `Benchmark.set_command`. Agents can change the chart if a task demands it."""
-        command, opened = super().set_command(folder), self.open_set(self.named_source(str(folder), None))
-        with rules_at_fault(private=False):
-            changes_charts = any(self.changing(opened, opened.tasks.tasks))
-        return f"{command} --writes execute" if changes_charts else command
-
     # Sets, twins, packs
+
+    def changing(self, source: Any, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """See `FhirBenchmark.changing`. Raises UserError for a rule at fault."""
+        opened = self.open_set(source)
+        with rules_at_fault(private=False):
+            return [item for item in items if isinstance(item, TaskItem) and self._is_of_state(opened, item.stored)]
+
+    def _is_of_state(self, opened: OpenSet, task: Task) -> bool:
+        """Whether a task is graded by how the chart has changed, if its chart allows a ruling."""
+        with suppress(UngradableError, DataFault, FactsError):
+            chart = self.chart_of(opened, task, next(iter(self.rules)))
+            return self.task_type(opened.tasks, task).ruled(chart).is_of_state
+        return False
 
     def names_data(self, dataset: str) -> bool:
         return is_set(Path(dataset)) and read_manifest(Path(dataset)).benchmark == self.set_benchmark
