@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -74,7 +75,7 @@ def import_(
     from medagent.reports.tables import put
 
     count = import_files(files, data, reference_check=reference_check, longest=max_line * 1_000_000)
-    put(f"{data}: {count} resources imported. Serve them: medagent serve --data {data}")
+    put(f"{data}: {count} resources imported. Serve them: medagent serve --data {shlex.quote(str(data))}")
 
 
 @app.command("export")

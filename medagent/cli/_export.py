@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -224,7 +225,8 @@ def harbor(
     elif done.unsolved:
         put(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
     agent = "oracle" if done.reference else "AGENT"
-    put(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a {agent}")
+    command = shlex.join(["harbor", "run", "-p", str(folder), "-a", agent])
+    put(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: {command}")
 
 
 def _which(benchmark: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +84,8 @@ def again_command(
     judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
         Judging(run, judged.rubric).drop(drop_judging)
-        put(f"{run}: the verdicts of {drop_judging} no longer count. Print the scores: medagent grade {run}")
+        command = shlex.join(["medagent", "grade", str(run)])
+        put(f"{run}: the verdicts of {drop_judging} no longer count. Print the scores: {command}")
         return
     panel, settings = _settings(values)
     carry_out(again_plan(judged, Run(run), panel, settings, only or ()), judged, as_json=json, quiet=quiet)

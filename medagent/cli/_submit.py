@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,8 @@ def pack(
 
     target = out or run.with_name(run.name + ".zip")
     pack = write_pack(run, target, partial=partial, with_skill=with_skill)
-    put(f"{target}: {target.stat().st_size} bytes, {len(pack.files)} files; medagent submit check {target}")
+    command = shlex.join(["medagent", "submit", "check", str(target)])
+    put(f"{target}: {target.stat().st_size} bytes, {len(pack.files)} files; {command}")
     if pack.prompts_left_out:
         say(
             "medagent: the archive lacks the run's custom prompts or skills, because their files are missing or have "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -126,7 +127,7 @@ def show_run(report: Report) -> None:
         spent = report.spent
         put(f"Spent: {counted(spent.calls, 'calls')}, {spent.tokens_text}, {dollars(spent.cost)}")
     example = report.items[0].item if report.items else "ITEM"
-    put(f"Slowest item: {duration(report.slowest)}. One item: medagent show {report.folder} {example}")
+    put(f"Slowest item: {duration(report.slowest)}. One item: medagent show {shlex.quote(report.folder)} {example}")
 
 
 def _kinds(report: Report) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -65,7 +66,7 @@ class LazyRun:
         return opening.result()
 
     async def _open(self) -> PlayedRun:
-        command = f"medagent mcp {self._benchmark.reference or self._benchmark.name}"
+        command = shlex.join(["medagent", "mcp", self._benchmark.reference or self._benchmark.name])
         plan = PlayedRun.open(self._benchmark, self._settings, "mcp", command, self._report)
         run = await asyncio.to_thread(asyncio.run, plan)  # it may build the hospital
         return self._stack.enter_context(run)

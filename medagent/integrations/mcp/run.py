@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ async def serving(
     if names_tasks or not (settings.fhir or settings.ehr):
         with LazyRun(benchmark, settings, say) as run:
             async with TaskOffer(run, idle) as offer:
-                say(f"medagent: finished episodes go into {run.folder}; medagent grade {run.folder}")
+                say(f"medagent: finished episodes go into {run.folder}; medagent grade {shlex.quote(str(run.folder))}")
                 await serve(offer)
     elif settings.fhir is not None:
         if settings.private:

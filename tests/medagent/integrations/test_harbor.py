@@ -365,8 +365,11 @@ def test_changes_of_the_chart_are_carried_out_and_graded(ward: Ward, tmp_path: P
 
 def test_a_change_too_many_is_wrong(ward: Ward, tmp_path: Path) -> None:
     words = ("--dataset", tmp_path / DATASET, "--writes", "execute", "--ids", "hold_1")
-    assert medagent("export", "harbor", ward.code, tmp_path / "tasks", *words).code == 0
-    [folder] = folders(tmp_path)
+    ran = medagent("export", "harbor", ward.code, tmp_path / "the tasks", *words)
+    assert shlex.split(ran.out.strip().partition("Run them: ")[2]) == [
+        *("harbor", "run", "-p", str(tmp_path / "the tasks"), "-a", "oracle")
+    ]
+    [folder] = (tmp_path / "the tasks").glob("*/")
     log = tmp_path / "log.jsonl"
     with answering(folder, log) as host, httpx.Client(base_url=f"http://{host}/fhir") as client:
         assert client.delete("/Observation/o3").status_code == 200
