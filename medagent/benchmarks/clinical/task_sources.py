@@ -21,8 +21,9 @@ from medagent.benchmarks.clinical.sets import TaskSet, load_set, text_digest
 from medagent.benchmarks.clinical.settings import PER_TYPE, ClinicalGrading
 from medagent.benchmarks.clinical.tasks import TASKS, read_tasks, tasks_text
 from medagent.core.errors import UserError
+from medagent.core.paths import file_state
 from medagent.engine.benchmark import Say
-from medagent.engine.data_sets import SetManifest, is_set, read_manifest
+from medagent.engine.data_sets import MANIFEST, SetManifest, is_set, read_manifest
 from medagent.fhir_data.asking import Ask, http_ask
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_data.facts import file_ask
@@ -64,11 +65,18 @@ class SourceTasks:
     missing: Sequence[str]
 
 
-@lru_cache(maxsize=4)
 def source_tasks(kind: type[Sampling], settings: Any) -> SourceTasks:
-    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones. Raises UserError,
-    FactsError, RuleError.
+    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones. They are read again if
+    a file changes. Raises UserError, FactsError, RuleError.
     """
+    set_files = [] if settings.dataset is None else [Path(settings.dataset) / name for name in (MANIFEST, TASKS)]
+    files = [*set_files, *filter(None, (settings.ehr, getattr(settings, "tasks", None)))]
+    return _source_tasks(kind, settings, tuple((file.resolve(), file_state(file)) for file in files if file.exists()))
+
+
+@lru_cache(maxsize=4)
+def _source_tasks(kind: type[Sampling], settings: Any, states: object) -> SourceTasks:
+    """See `source_tasks`. `states` are those of the files."""
     benchmark = kind()
     benchmark.check_types()
     listed = getattr(settings, "tasks", None)

@@ -10,6 +10,8 @@ import pytest
 
 from medagent.benchmarks.base import find
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from tests.command import medagent
+from tests.shared_data import ROOT
 
 SETS = Path(__file__).parents[3] / "medagent" / "benchmarks"
 FOLDERS = {"medagentbench": "medagentbench/tasks/data/synthetic", "psb-300": "psb300/data/synthetic"}
@@ -55,3 +57,16 @@ def test_what_a_server_answers_is_not_kept(opened: tuple[str, Path]) -> None:
     benchmark = _benchmark(name)
     source = benchmark.named_source(str(folder), None).model_copy(update={"fhir": "http://localhost:9/fhir"})
     assert benchmark.open_set(source) is not benchmark.open_set(source)
+
+
+def test_another_set_of_the_same_name_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "outsider"))
+    digests = []
+    for seed in ("one", "two"):
+        (tmp_path / seed).mkdir()
+        monkeypatch.chdir(tmp_path / seed)
+        words = ("--like", "renal", "--seed", seed, "--patients", 20, "--per-type", 2)
+        assert medagent("data", "new", "set", *words).code == 0
+        benchmark = _benchmark("renal")
+        digests.append(benchmark.open_set(benchmark.named_source("set", None)).tasks.digest)
+    assert digests[0] != digests[1]
