@@ -120,8 +120,8 @@ def main() -> None:
         document = results_of(cases, {task["id"]: task for task in tasks})
         results.write_text(json.dumps(document), encoding="utf-8")
         facts.write_text(read_xz(PACKED / "ehr.ndjson.xz"), encoding="utf-8")
-        cases = [(case_of(task, PUBLISHED), ()) for task in tasks if task.get("eval_MRN")]
-        results_read = recorded(cases, NdjsonEhr(facts), complete=False, whole=False)
+        read_cases = [(case_of(task, PUBLISHED), ()) for task in tasks if task.get("eval_MRN")]
+        results_read = recorded(read_cases, NdjsonEhr(facts), complete=False, whole=False)
         key.write_text("".join(result_lines(results_read)), encoding="utf-8")
         by_task = {task["id"]: task for task in tasks}
         ehr = RecordedSource.of_file(key)
