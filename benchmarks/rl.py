@@ -25,7 +25,7 @@ def main() -> None:
         begun = time.process_time()
         for number in range(EPISODES):
             environment.reset(task=number)
-            environment.get_observation(code="GLU", patient=environment.task.patient or "S1")
+            environment.get_observation(code="GLU", patient=environment.task.mrn or "S1")
             environment.finish(answers=[60])
             environment.get_reward()
         print(f"{EPISODES / (time.process_time() - begun):,.0f} episodes a second a core, reward {shape}")
