@@ -47,7 +47,7 @@ def of_psb_300(folder: Path) -> list[Half]:
     assert medagent("data", "twins", "psb-300", "--out", folder).code == 0
     tasks = psb.load_tasks(str(folder), None)
     clock, constants = psb.grading_clock(tasks) or tasks.clock, psb.constants_of(tasks)
-    return [Half(task.id, task, psb_300.case_of(psb.record(task), clock, constants)) for task in tasks.tasks]
+    return [Half(task.id, task, psb_300.case_of(task.published, clock, constants)) for task in tasks.tasks]
 
 
 @pytest.mark.long
