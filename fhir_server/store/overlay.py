@@ -181,7 +181,8 @@ class OverlayStore(Store):
 
     def _begin(self) -> None:
         if not self._own:
-            self.connection.set_progress_handler(None, 0)
+            if self.meter is not None:  # a new overlay has none; another thread may be searching with this connection
+                self.connection.set_progress_handler(None, 0)
             self.connection = self._pool.take()
             self.watch(self.meter)
             self._own = True
