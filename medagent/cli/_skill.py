@@ -33,7 +33,7 @@ AgainstProtocol = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SideOptions:
-    """What one of the two runs has of its own: its name, the end of its round, and options."""
+    """How a run differs from the run that it is compared with: its name, the end of its round, and options."""
 
     name: str
     suffix: str = ""

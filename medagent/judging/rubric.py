@@ -107,7 +107,7 @@ class Rubric(ABC, Generic[P]):
     rules: ClassVar[tuple[str, ...]] = ("",)
     """The names of the rules for reading replies, the default first."""
     rounds: ClassVar[int] = 1
-    """The number of queries about one answer that depend on each other: 2 if the second depends on the first label."""
+    """The number of dependent queries about an answer: 2 if the second depends on the first label."""
     retries: ClassVar[int] = 0
     """The number of times that a judge is asked again about one answer within a run after an unreadable reply."""
     bundled: ClassVar[Any]

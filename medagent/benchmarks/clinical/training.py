@@ -34,7 +34,7 @@ def training_task(
 ) -> tuple[Path, Task]:
     """A task by its number (from 0), and the folder of its set. The seeds of the sets are `SEED/0`, `SEED/1`, ….
 
-    All sets count as many tasks as the first one: a smaller one repeats some. `report` gets a line while a set is made.
+    Each set counts as many tasks as the first: in a smaller set, tasks repeat. `report` gets a line while a set is made.
     Raises UserError.
     """
     if number < 0:
