@@ -34,8 +34,8 @@ def training_task(
 ) -> tuple[Path, Task]:
     """A task by its number (from 0), and the folder of its set. The seeds of the sets are `SEED/0`, `SEED/1`, ….
 
-    Each set counts as many tasks as the first: in a smaller set, tasks repeat. `report` gets a line while a set is made.
-    Raises UserError.
+    Each set counts as many tasks as the first: in a smaller set, tasks repeat. `report` gets a line while a set is
+    made. Raises UserError.
     """
     if number < 0:
         raise UserError(f"task {number}: the number of a training task must be 0 or more")
