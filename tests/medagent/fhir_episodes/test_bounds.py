@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -197,6 +199,37 @@ def test_a_long_request_runs_beside_the_event_loop_and_in_turn(tmp_path: Path) -
 
     asyncio.run(main())
     ehr.close()
+
+
+BESIDE = """
+import asyncio
+import sys
+from pathlib import Path
+
+from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+
+
+async def main():
+    ehr = EmbeddedEhr.open(imported_file(Path(sys.argv[1])).path, "http://localhost:8080/fhir")
+    async with ehr.session("long") as session:
+        search = asyncio.create_task(session.get(sys.argv[2]))
+        await asyncio.sleep(0.3)  # most likely the database is searching now
+        async with ehr.session("twin", ["Observation/o1-7"]):
+            print((await search).ok)
+
+
+asyncio.run(main())
+"""
+"""Begins an episode with a changed chart while a long search runs in the server's thread."""
+
+
+def test_an_episode_begins_beside_a_long_search(tmp_path: Path) -> None:
+    path = tmp_path / "ward.ndjson"
+    path.write_text("\n".join(ward(1, 5000)))
+    # In a process of its own: it would stop with the interpreter's lock held, which nothing in it can end.
+    words = [sys.executable, "-c", BESIDE, str(path), f"/{HEAVY}"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr
 
 
 class Stuck:
